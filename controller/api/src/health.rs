@@ -46,8 +46,9 @@ impl HealthService for Health {
         let (mut health, inputs, observed, stalled, now) = self.context.query(ask).await?;
         if !observed.is_empty() {
             let known = self.known.clone();
+            let usages = self.context.handle.sessions().usages();
             let work = move || {
-                let shown = known.ports.shown(&inputs, now, &stalled);
+                let shown = known.ports.shown(&inputs, now, &switch::ports::nics(stalled, &usages));
                 switch::health::rows(&inputs, &observed, &shown)
             };
             let (rows, left_out) = spawn_blocking(work).await.map_err(|_| unexpected())?;

@@ -68,8 +68,9 @@ impl Switches {
         };
         let (inputs, observed, stalled, now) = self.context.query(ask).await?;
         let known = self.known.clone();
+        let usages = self.context.handle.sessions().usages();
         let fill = move || {
-            let shown = known.ports.shown(&inputs, now, &stalled);
+            let shown = known.ports.shown(&inputs, now, &ports::nics(stalled, &usages));
             status::fill(&inputs.cluster(), &mut switches, &observed, &known.board, &shown);
             switches
         };

@@ -121,6 +121,13 @@ impl Sessions {
         self.open_map().get(node).and_then(|entry| entry.usage.clone())
     }
 
+    /// What all connected servers use, of those whose agents report it; in the order of their names.
+    #[must_use]
+    pub fn usages(&self) -> Vec<(NodeName, Arc<ServerUsage>)> {
+        let open = self.open_map();
+        open.iter().filter_map(|(node, entry)| Some((node.clone(), entry.usage.clone()?))).collect()
+    }
+
     /// Whether the node has a connection.
     #[must_use]
     pub fn is_connected(&self, node: &NodeName) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proto_model::Timestamp;
 
 use crate::{
-    counter_kind::PerWord,
+    counter_kind::{CounterKind, PerWord},
     delta::{Delta, delta},
     judge::flap::Places,
     layout::Layout,
@@ -31,6 +31,11 @@ impl Counters {
     /// There was a sample before.
     pub(crate) fn is_known(&self) -> bool {
         self.layout.is_some()
+    }
+
+    /// There is a counter of that kind.
+    pub(crate) fn counts(&self, kind: CounterKind) -> bool {
+        self.layout.as_ref().is_some_and(|layout| layout.places(kind).next().is_some())
     }
 
     /// The sample is the first, or the first since its counters began anew.

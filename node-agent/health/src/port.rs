@@ -271,6 +271,12 @@ impl Port {
         }
     }
 
+    /// Whether its NIC counts that.
+    #[must_use]
+    pub fn counts(&self, kind: CounterKind) -> bool {
+        self.counters.counts(kind)
+    }
+
     /// Whether any job uses it.
     #[must_use]
     pub fn has_job(&self) -> bool {

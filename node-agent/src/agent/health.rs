@@ -27,9 +27,13 @@ use node_agent_qos_apply::{flaps::Flaps, keep::Faults};
 use proto_model::{
     Nic, NicCondition, NicConditionCode, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp,
 };
+use proto_wire::v1::NicNotifications;
 use tokio::sync::watch;
 
-use super::metrics::AgentMetrics;
+use super::{
+    metrics::AgentMetrics,
+    notifications::{Notifications, Totals},
+};
 use crate::saved_health;
 
 /// How often counters are read.
@@ -75,6 +79,8 @@ pub struct Watcher {
     due: Option<Vec<Nic>>,
     /// What is wrong with NICs, by device; changes only with a verdict.
     pub reported: watch::Receiver<Vec<NicHealth>>,
+    /// Congestion notifications of each rail's NIC, every few seconds.
+    pub notifications: watch::Receiver<Vec<NicNotifications>>,
 }
 
 impl Watcher {
@@ -85,12 +91,13 @@ impl Watcher {
     pub fn start(place: CounterPaths, nics: &[Nic], metrics: AgentMetrics) -> std::io::Result<Self> {
         let (notes, received) = sync_channel(NOTES);
         let (notify, reported) = watch::channel(Vec::new());
-        let mut watching = Watching::new(place, metrics, notify);
+        let (notified, notifications) = watch::channel(Vec::new());
+        let mut watching = Watching::new(place, metrics, notify, notified);
         watching.poller.watch(nics);
         // What was wrong before a restart still is: the first registration says so.
         watching.notify.send_replace(watching.report());
         thread::Builder::new().name("health".to_owned()).spawn(move || watching.run(&received))?;
-        Ok(Self { notes, due: None, reported })
+        Ok(Self { notes, due: None, reported, notifications })
     }
 
     /// A way to the thread for one that may wait for it.
@@ -123,6 +130,8 @@ struct Watching {
     place: CounterPaths,
     metrics: AgentMetrics,
     notify: watch::Sender<Vec<NicHealth>>,
+    notifications: Notifications,
+    notified: watch::Sender<Vec<NicNotifications>>,
     /// Wall clock at the start, and the clock that never steps.
     begun: (u64, Instant),
     /// What has been counted in the series already.
@@ -138,7 +147,12 @@ struct Watching {
 }
 
 impl Watching {
-    fn new(place: CounterPaths, metrics: AgentMetrics, notify: watch::Sender<Vec<NicHealth>>) -> Self {
+    fn new(
+        place: CounterPaths,
+        metrics: AgentMetrics,
+        notify: watch::Sender<Vec<NicHealth>>,
+        notified: watch::Sender<Vec<NicNotifications>>,
+    ) -> Self {
         let real = place.root.as_os_str() == "/";
         let statistics: Box<dyn OpenStatistics> = if real {
             Box::new(KernelStatistics::new(Arc::new(RealKernel::new())))
@@ -162,6 +176,8 @@ impl Watching {
             place,
             metrics,
             notify,
+            notifications: Notifications::default(),
+            notified,
             begun,
             counted: BTreeMap::new(),
             faults: BTreeMap::new(),
@@ -196,6 +212,7 @@ impl Watching {
                     self.check(self.now());
                     if checks.is_multiple_of(REPORT) {
                         self.count();
+                        self.count_notifications();
                     }
                     checks = checks.wrapping_add(1);
                     // A check that took long is not made up for.
@@ -396,6 +413,26 @@ impl Watching {
             *counted = port.totals;
         }
         self.counted.retain(|key, _| self.state.port(key).is_some());
+    }
+
+    /// What each rail's NIC has counted of congestion; of two on one rail, both together.
+    fn count_notifications(&mut self) {
+        let mut rails: BTreeMap<u32, Totals> = BTreeMap::new();
+        for (_, port) in self.state.ports().filter(|(_, port)| !port.device.is_empty()) {
+            let total = |kind| port.counts(kind).then(|| port.totals[kind]);
+            let own = Totals { sent: total(CounterKind::CnpSent), received: total(CounterKind::CnpGot) };
+            let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+            rails
+                .entry(port.rail)
+                .and_modify(|all| {
+                    *all =
+                        Totals { sent: both(all.sent, own.sent), received: both(all.received, own.received) };
+                })
+                .or_insert(own);
+        }
+        let at = u64::try_from(self.begun.1.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.notifications.take(at, &rails);
+        self.notified.send_replace(self.notifications.report());
     }
 }
 

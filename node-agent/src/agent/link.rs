@@ -50,15 +50,20 @@ pub enum LinkEvent {
     Core(Event),
 }
 
-/// Keeps a stream open, for ever.
-pub async fn keep(setup: Arc<Setup>, client: Client, events: mpsc::Sender<LinkEvent>) {
+/// Keeps a stream open, for ever. `notifications` are part of what heartbeats say, where somebody counts them.
+pub async fn keep(
+    setup: Arc<Setup>,
+    client: Client,
+    notifications: Option<watch::Receiver<Vec<v1::NicNotifications>>>,
+    events: mpsc::Sender<LinkEvent>,
+) {
     let policy = RetryPolicy::default();
     let mut jitter = Jitter::from_os();
     let mut failures = 0_u32;
     let (sender, mut used) = watch::channel(None);
     // Ends with this.
     let mut sampling = JoinSet::new();
-    sampling.spawn(usage::sample(setup.data.clone(), sender));
+    sampling.spawn(usage::sample(setup.data.clone(), notifications, sender));
     loop {
         let begun = Instant::now();
         // Another controller has not received it.

@@ -9,6 +9,7 @@ pub mod inventory;
 pub(crate) mod isolation;
 mod link;
 mod metrics;
+mod notifications;
 mod prove;
 pub mod ranks;
 mod recover;

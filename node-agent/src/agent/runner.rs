@@ -112,7 +112,8 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
     if let Some(kept) = identity::RenewedIdentity::of(&credentials) {
         tokio::spawn(identity::keep(Arc::clone(&setup), kept, client.clone()));
     }
-    tokio::spawn(link::keep(setup, client, link_events));
+    let notifications = runner.health.as_ref().map(|health| health.notifications.clone());
+    tokio::spawn(link::keep(setup, client, notifications, link_events));
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

@@ -1,4 +1,5 @@
-//! What this server and the jobs on it use now, as the kernel counts it: sampled every few seconds, sent with a heartbeat, kept nowhere.
+//! What this server and the jobs on it use now, as the kernel counts it: sampled every few seconds, sent with a heartbeat, kept nowhere. With it go
+//! the congestion notifications of its NICs.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +42,11 @@ struct Sample {
 }
 
 /// Samples for ever, beside everything else: counts that the kernel is slow to give delay no heartbeat.
-pub async fn sample(data: DataDir, to: watch::Sender<Option<v1::ServerUsage>>) {
+pub async fn sample(
+    data: DataDir,
+    notifications: Option<watch::Receiver<Vec<v1::NicNotifications>>>,
+    to: watch::Sender<Option<v1::ServerUsage>>,
+) {
     let mut sampler = Sampler::default();
     loop {
         let data = data.clone();
@@ -54,8 +59,9 @@ pub async fn sample(data: DataDir, to: watch::Sender<Option<v1::ServerUsage>>) {
             Default::default()
         });
         sampler = after;
-        if usage.is_some() {
-            to.send_replace(usage);
+        if let Some(usage) = usage {
+            let notifications = notifications.as_ref().map(|all| all.borrow().clone()).unwrap_or_default();
+            to.send_replace(Some(v1::ServerUsage { notifications, ..usage }));
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -107,6 +113,7 @@ impl Sampler {
             memory_used_bytes: memory.saturating_sub(available),
             memory_bytes: memory,
             attempts: attempts.collect(),
+            notifications: Vec::new(),
         })
     }
 
@@ -244,9 +251,13 @@ mod tests {
     async fn what_is_counted_is_told_by_a_channel() {
         let folder = tempfile::tempdir().unwrap();
         let (sender, mut receiver) = watch::channel(None);
-        let sampling = tokio::spawn(sample(DataDir::open(folder.path()).unwrap(), sender));
+        let counted = v1::NicNotifications { rail: 1, sent: Some(2), received: Some(3) };
+        let (_counts, notifications) = watch::channel(vec![counted]);
+        let data = DataDir::open(folder.path()).unwrap();
+        let sampling = tokio::spawn(sample(data, Some(notifications), sender));
         receiver.changed().await.unwrap();
-        assert!(receiver.borrow().as_ref().is_some_and(|usage| usage.cpus > 0));
+        let seen = receiver.borrow().clone().unwrap();
+        assert!(seen.cpus > 0 && seen.notifications == [counted], "{seen:?}");
         sampling.abort();
     }
 }

@@ -122,7 +122,7 @@ pub use switch_rollout::{
 };
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
-pub use usage::{AttemptUsage, ServerUsage};
+pub use usage::{AttemptUsage, NicNotifications, ServerUsage};
 pub use values::{EnvSource, HiddenEnv, Value, ValueText, Values, ValuesId, ValuesKind};
 pub use webhook::{
     JobFilter, Webhook, WebhookEvent, WebhookProgress, WebhookSecret, WebhookSpec, WebhookUrl,

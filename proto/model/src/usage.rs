@@ -30,4 +30,15 @@ pub struct ServerUsage {
     pub memory: u64,
     /// What each attempt uses, by job and number of the attempt.
     pub attempts: BTreeMap<(JobUid, u32), AttemptUsage>,
+    /// Congestion notifications of its NICs, by the index of their rail.
+    pub notifications: BTreeMap<u32, NicNotifications>,
+}
+
+/// Congestion notification packets (CNPs) of one NIC; `None` where it does not count them, or was not watched for so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NicNotifications {
+    /// Sent for packets that came with ECN's mark, between 240 and 20 s before the report.
+    pub sent: Option<u64>,
+    /// Received, within 240 s before the report.
+    pub received: Option<u64>,
 }

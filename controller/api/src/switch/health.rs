@@ -20,8 +20,9 @@ fn rank(code: &ReasonCode) -> u8 {
         ReasonCode::SwitchLosslessDrops => 3,
         ReasonCode::SwitchPortFlapping => 4,
         ReasonCode::SwitchPortDamage => 5,
-        ReasonCode::SwitchDrifted => 6,
-        _ => 7,
+        ReasonCode::SwitchMarksUnanswered | ReasonCode::SwitchNotificationsLost => 6,
+        ReasonCode::SwitchDrifted => 7,
+        _ => 8,
     }
 }
 

@@ -7,9 +7,9 @@ use std::{
 
 use controller_switch::{
     cluster::{Finding, profile_of},
-    live::{Live, Lossless, Sample},
+    live::{Live, Lossless, NicReports, Sample},
 };
-use proto_model::{SwitchName, Timestamp};
+use proto_model::{NodeName, ServerUsage, SwitchName, Timestamp};
 use proto_wire::v1;
 
 use super::board::{Board, Inputs};
@@ -104,20 +104,30 @@ impl Ports {
         });
     }
 
-    /// What they show now. `stalled` are the rails of servers that hold up their NICs themselves.
-    pub(crate) fn shown(
-        &self,
-        inputs: &Inputs,
-        now: Timestamp,
-        stalled: &BTreeSet<(String, u32)>,
-    ) -> PortFindings {
-        let stalls = |server: &str, rail: u32| stalled.contains(&(server.to_owned(), rail)).then_some(true);
+    /// What they show now, with what servers say of their NICs.
+    pub(crate) fn shown(&self, inputs: &Inputs, now: Timestamp, nics: &NicReports) -> PortFindings {
         self.with(inputs, |watch| {
             let up = |switch: &SwitchName| (switch.to_string(), watch.live.up(switch.as_str(), now.0));
             let up = inputs.switches.iter().map(|switch| up(&switch.name)).collect();
-            PortFindings { findings: watch.live.findings(now.0, &stalls), up }
+            PortFindings { findings: watch.live.findings(now.0, nics), up }
         })
     }
+}
+
+/// What servers say of their NICs: `stalled` are rails of servers that hold up their NICs themselves, `usages` what agents report.
+pub(crate) fn nics(stalled: BTreeSet<(String, u32)>, usages: &[(NodeName, Arc<ServerUsage>)]) -> NicReports {
+    let mut all = NicReports::new();
+    for (node, usage) in usages.iter().filter(|(_, usage)| !usage.notifications.is_empty()) {
+        let own = all.entry(node.to_string()).or_default();
+        for (rail, said) in &usage.notifications {
+            let nic = own.entry(*rail).or_default();
+            (nic.sent, nic.received) = (said.sent, said.received);
+        }
+    }
+    for (server, rail) in stalled {
+        all.entry(server).or_default().entry(rail).or_default().host_stalls = Some(true);
+    }
+    all
 }
 
 fn sample(port: &v1::SwitchPortStatus, priority: u32) -> Sample<'_> {
@@ -128,6 +138,7 @@ fn sample(port: &v1::SwitchPortStatus, priority: u32) -> Sample<'_> {
         waiting_bytes: one.watermark_bytes,
         drops: one.drops,
         storms: one.storms,
+        marked: one.ecn_marked,
     };
     Sample {
         port: &port.name,
@@ -136,5 +147,28 @@ fn sample(port: &v1::SwitchPortStatus, priority: u32) -> Sample<'_> {
         damaged: port.rx_errors.saturating_add(port.fec_uncorrectable),
         link_changes: port.link_changes,
         lossless: of_priority.map(lossless),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controller_switch::live::NicReport;
+    use proto_model::NicNotifications;
+
+    use super::*;
+
+    #[test]
+    fn what_servers_say_of_their_nics_is_put_together() {
+        let node = |name: &str| NodeName::new(name).unwrap();
+        let said = NicNotifications { sent: Some(7), received: None };
+        let counts = ServerUsage { notifications: [(1, said)].into(), ..ServerUsage::default() };
+        let usages = [(node("n0"), Arc::new(counts)), (node("n1"), Arc::default())];
+        let all = nics([("n0".to_owned(), 1), ("n2".to_owned(), 0)].into(), &usages);
+        let stalls = NicReport { host_stalls: Some(true), ..NicReport::default() };
+        let expected = [
+            ("n0".to_owned(), [(1, NicReport { sent: Some(7), ..stalls })].into()),
+            ("n2".to_owned(), [(0, stalls)].into()),
+        ];
+        assert_eq!(all, expected.into());
     }
 }

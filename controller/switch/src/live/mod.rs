@@ -6,6 +6,7 @@
 //! 2. Times are those of the readings, by each switch's own clock; the way of a report does not bend what a port counts.
 
 mod clock;
+mod marks;
 mod net;
 mod rise;
 mod symptom;
@@ -13,13 +14,14 @@ mod symptom;
 use std::collections::BTreeMap;
 
 use clock::Clock;
+use marks::Marks;
 use net::Net;
 use rise::Rise;
 pub use symptom::Symptom;
 
 use crate::{
     cluster::{Cluster, Finding, Problem},
-    model::Peer,
+    model::{Name, Peer},
     storm::{Both, Cause, Counter, Join, PortId, Reading, Verdict, Watch, join, judge},
 };
 
@@ -36,7 +38,23 @@ pub struct Lossless {
     pub drops: u64,
     /// How often the PFC watchdog found a storm.
     pub storms: u64,
+    /// Packets of its queue that left with ECN's congestion mark.
+    pub marked: u64,
 }
+
+/// What a server says of its NIC on a rail; `None` where that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NicReport {
+    /// The server itself holds up the NIC (PCIe, memory).
+    pub host_stalls: Option<bool>,
+    /// Congestion notifications that it has sent, in the four minutes until some seconds ago (`np_cnp_sent`).
+    pub sent: Option<u64>,
+    /// Those that it has received within the last four minutes (`rp_cnp_handled`).
+    pub received: Option<u64>,
+}
+
+/// What servers say of their NICs, by server and index of the rail.
+pub type NicReports = BTreeMap<String, BTreeMap<u32, NicReport>>;
 
 /// A reading of one port. Counters grow from the switch's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +82,8 @@ pub struct Live {
     clocks: Vec<Clock>,
     /// By port.
     rises: Vec<Rise>,
+    /// By port.
+    marks: Vec<Marks>,
 }
 
 impl Live {
@@ -71,9 +91,10 @@ impl Live {
     #[must_use]
     pub fn new(cluster: &Cluster<'_>) -> Self {
         let net = Net::of(cluster);
-        let (clocks, rises) =
-            (vec![Clock::default(); net.switches.len()], vec![Rise::default(); net.ports.len()]);
-        Live { watch: Watch::new(&net.plane, 0), net, clocks, rises }
+        let (switches, ports) = (net.switches.len(), net.ports.len());
+        let (clocks, rises) = (vec![Clock::default(); switches], vec![Rise::default(); ports]);
+        let marks = vec![Marks::default(); ports];
+        Live { watch: Watch::new(&net.plane, 0), net, clocks, rises, marks }
     }
 
     /// Takes what a switch has read of its ports. `read_ms` is the time of that by the switch's clock, 0 where it does not say; `now_ms` is when
@@ -92,6 +113,7 @@ impl Live {
             let counted = sample.lossless.unwrap_or_default();
             let totals = [sample.damaged, sample.link_changes, counted.drops, counted.storms];
             self.rises[port.0 as usize].take(at, sample.is_up, totals);
+            self.marks[port.0 as usize].take(at, counted.marked);
             if sample.mbps > 0 {
                 self.watch.set_rate(port, sample.mbps);
             }
@@ -114,14 +136,9 @@ impl Live {
         read.fold((0, 0), |(up, all), is_up| (up + usize::from(is_up), all + 1))
     }
 
-    /// What is wrong by the counters of ports, by switch. `stalls` says of a server's rail whether the server holds up its NIC (PCIe, memory);
-    /// `None` where that is not known.
+    /// What is wrong by the counters of ports, by switch, and by what `nics` say of their end.
     #[must_use]
-    pub fn findings(
-        &self,
-        now_ms: u64,
-        stalls: &dyn Fn(&str, u32) -> Option<bool>,
-    ) -> BTreeMap<String, Vec<Finding>> {
+    pub fn findings(&self, now_ms: u64, nics: &NicReports) -> BTreeMap<String, Vec<Finding>> {
         let mut found: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
         let mut add = |switch: &str, port: Option<&str>, symptom: Symptom| {
             let problem = Problem::Port(symptom);
@@ -135,9 +152,13 @@ impl Live {
             let (switch, port, symptom) = self.storm(&verdict, now_ms);
             add(switch, port, symptom);
         }
+        let received = self.received(nics);
         for port in self.net.plane.ports() {
             let (switch, name) = self.net.name(port);
-            for symptom in self.symptoms(port, now_ms, stalls) {
+            for symptom in self.rises[port.0 as usize].symptoms(now_ms) {
+                add(switch, Some(name), symptom);
+            }
+            for symptom in self.joined(port, now_ms, nics, &received) {
                 add(switch, Some(name), symptom);
             }
         }
@@ -171,7 +192,8 @@ impl Live {
             Cause::Nic { port, .. } => {
                 let (switch, name) = self.net.name(*port);
                 let seconds = self.watch.stopped_for(*port, now_ms) / 1000;
-                let (server, nic, _) = self.nic(*port).unwrap_or_default();
+                let peer = self.nic(*port).map(|(server, nic, _)| (server.to_string(), nic.to_string()));
+                let (server, nic) = peer.unwrap_or_default();
                 (switch, Some(name), Symptom::Storm { server, nic, seconds, stopped })
             }
             Cause::Switch { switch, port } => {
@@ -186,38 +208,63 @@ impl Live {
         }
     }
 
-    fn nic(&self, port: PortId) -> Option<(String, String, u32)> {
+    fn nic(&self, port: PortId) -> Option<(&Name, &Name, u32)> {
         match &self.net.ports[port.0 as usize].peer {
-            Peer::Nic { server, nic, rail } => Some((server.to_string(), nic.to_string(), *rail)),
+            Peer::Nic { server, nic, rail } => Some((server, nic, *rail)),
             Peer::Switch { .. } => None,
         }
     }
 
-    fn symptoms(
+    /// Congestion notifications that arrived at the NICs of each rail, all together; none for a rail of which a NIC does not say.
+    fn received(&self, nics: &NicReports) -> BTreeMap<u32, Option<u64>> {
+        let mut rails = BTreeMap::new();
+        // Without any report, which is most clusters' case, nothing is to be added up.
+        if nics.values().flat_map(BTreeMap::values).all(|nic| nic.received.is_none()) {
+            return rails;
+        }
+        for port in self.net.plane.ports() {
+            let Some((server, _, rail)) = self.nic(port) else { continue };
+            let own = report(nics, server, rail).received;
+            let all = rails.entry(rail).or_insert(Some(0_u64));
+            *all = all.zip(own).map(|(all, own)| all.saturating_add(own));
+        }
+        rails
+    }
+
+    /// What a leaf's port and the NIC behind it show together.
+    fn joined(
         &self,
         port: PortId,
         now_ms: u64,
-        stalls: &dyn Fn(&str, u32) -> Option<bool>,
+        nics: &NicReports,
+        received: &BTreeMap<u32, Option<u64>>,
     ) -> Vec<Symptom> {
-        let mut found = self.rises[port.0 as usize].symptoms(now_ms);
+        let Some((server, nic, rail)) = self.nic(port) else { return Vec::new() };
+        let said = report(nics, server, rail);
         let interval = self.watch.last(port, now_ms).filter(|interval| !interval.is_stopped);
-        if let (Some(interval), Some((server, nic, rail))) = (interval, self.nic(port)) {
-            let host_stalls = stalls(&server, rail).map(u64::from);
-            let both = Both { port_paused: interval.paused, host_stalls, ..Both::default() };
-            let percent = (interval.paused + 5) / 10;
-            found.extend(join(&both).into_iter().filter_map(|join| match join {
-                Join::HostMemory => {
-                    Some(Symptom::Paused { percent, server: server.clone(), nic: nic.clone(), by_host: true })
-                }
-                Join::SlowReceiver => Some(Symptom::Paused {
-                    percent,
-                    server: server.clone(),
-                    nic: nic.clone(),
-                    by_host: false,
-                }),
-                Join::MarksUnanswered | Join::NotificationsLost => None,
-            }));
-        }
-        found
+        let both = Both {
+            port_paused: interval.map_or(0, |interval| interval.paused),
+            host_stalls: said.host_stalls.map(u64::from),
+            marked: self.marks[port.0 as usize].settled(now_ms),
+            notified: said.sent,
+            handled: received.get(&rail).copied().flatten(),
+        };
+        let percent = (both.port_paused + 5) / 10;
+        let marked = both.marked;
+        let sent = said.sent.unwrap_or_default();
+        let symptom = |join| {
+            let (server, nic) = (server.to_string(), nic.to_string());
+            match join {
+                Join::HostMemory => Symptom::Paused { percent, server, nic, by_host: true },
+                Join::SlowReceiver => Symptom::Paused { percent, server, nic, by_host: false },
+                Join::MarksUnanswered => Symptom::MarksUnanswered { marked, server, nic },
+                Join::NotificationsLost => Symptom::NotificationsLost { marked, server, nic, sent, rail },
+            }
+        };
+        join(&both).into_iter().map(symptom).collect()
     }
+}
+
+fn report(nics: &NicReports, server: &Name, rail: u32) -> NicReport {
+    nics.get(server.as_str()).and_then(|rails| rails.get(&rail)).copied().unwrap_or_default()
 }

@@ -56,6 +56,34 @@ pub enum Symptom {
         /// The server says that it holds up its NIC.
         by_host: bool,
     },
+    /// Packets to a server are marked, and its NIC notifies nobody of that.
+    #[error(
+        "{marked} packets to {server} ({nic}) left with ECN's mark within three minutes, and the NIC has notified no sender: its notification point is off, or for another priority"
+    )]
+    MarksUnanswered {
+        /// Packets.
+        marked: u64,
+        /// The server.
+        server: String,
+        /// Its NIC.
+        nic: String,
+    },
+    /// A NIC notifies senders of congestion, and none of them receives that.
+    #[error(
+        "{marked} packets to {server} ({nic}) left with ECN's mark within three minutes; the NIC has sent {sent} notifications, and no NIC of rail {rail} has received any: the way back loses them, or who sends is not of this cluster"
+    )]
+    NotificationsLost {
+        /// Packets.
+        marked: u64,
+        /// The server.
+        server: String,
+        /// Its NIC.
+        nic: String,
+        /// Notifications.
+        sent: u64,
+        /// The index of the rail.
+        rail: u32,
+    },
     /// The PFC watchdog found storms lately, and dropped what it holds back.
     #[error("the PFC watchdog found {0} storms within the last two minutes, and dropped what it held back")]
     WatchdogStorms(u64),
@@ -80,6 +108,8 @@ impl Symptom {
             | Self::Deadlock { .. }
             | Self::StormBeyond { .. } => ReasonCode::SwitchPauseStorm,
             Self::Paused { .. } => ReasonCode::SwitchPortPaused,
+            Self::MarksUnanswered { .. } => ReasonCode::SwitchMarksUnanswered,
+            Self::NotificationsLost { .. } => ReasonCode::SwitchNotificationsLost,
             Self::WatchdogStorms(_) => ReasonCode::SwitchWatchdog,
             Self::LosslessDrops(_) => ReasonCode::SwitchLosslessDrops,
             Self::Damaged(_) => ReasonCode::SwitchPortDamage,

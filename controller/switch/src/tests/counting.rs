@@ -7,7 +7,7 @@ use proto_model::{Fabric, ReasonCode, SwitchConfig};
 use super::documents::document;
 use crate::{
     cluster::{Cluster, Finding},
-    live::{Live, Lossless, Sample},
+    live::{Live, Lossless, NicReport, NicReports, Sample},
     model::{Peer, Port},
 };
 
@@ -19,12 +19,20 @@ fn well(second: u64) -> Lossless {
         waiting_bytes: 900,
         drops: 0,
         storms: 0,
+        marked: 0,
     }
 }
 
 /// A port that stands still.
 fn stopped(second: u64) -> Lossless {
-    Lossless { paused_us: 1_000_000 * second, sent_bytes: 1, waiting_bytes: 9_000, drops: 0, storms: 0 }
+    Lossless {
+        paused_us: 1_000_000 * second,
+        sent_bytes: 1,
+        waiting_bytes: 9_000,
+        drops: 0,
+        storms: 0,
+        marked: 0,
+    }
 }
 
 type Of<'a> = &'a dyn Fn(&str, &str, u64) -> Option<Lossless>;
@@ -85,7 +93,7 @@ fn codes(found: &BTreeMap<String, Vec<Finding>>) -> Vec<(String, ReasonCode)> {
 fn a_fabric_that_works_has_no_symptom() {
     let fabric = document();
     let live = watched(&fabric, 3, &|_, _, second| Some(well(second)));
-    assert_eq!(live.findings(NOW, &|_, _| None), BTreeMap::new());
+    assert_eq!(live.findings(NOW, &NicReports::new()), BTreeMap::new());
     let leaf = fabric.leaves[0].name.as_str();
     let (up, all) = live.up(leaf, NOW);
     assert!(up > 0 && up == all);
@@ -103,7 +111,7 @@ fn the_server_that_started_a_storm_is_named_at_its_port() {
     };
     let live = watched(&fabric, 3, &storm);
     assert!(live.is_stopped(&leaf, NOW));
-    let found = live.findings(NOW, &|_, _| None);
+    let found = live.findings(NOW, &NicReports::new());
     let at = format!("switch/{leaf}/{port}");
     assert_eq!(codes(&found), [(at, ReasonCode::SwitchPauseStorm)]);
     let said = found[&leaf][0].problem.to_string();
@@ -127,7 +135,7 @@ fn a_switch_that_pauses_others_and_one_that_is_not_read_are_told_apart() {
     let live = watched(&fabric, 3, &|switch, own, second| {
         Some(if is(switch, own) { stopped(second) } else { well(second) })
     });
-    let found = live.findings(NOW, &|_, _| None);
+    let found = live.findings(NOW, &NicReports::new());
     assert_eq!(codes(&found), [(format!("switch/{spine}"), ReasonCode::SwitchPauseStorm)]);
     assert!(found[spine][0].problem.to_string().contains(&format!("pauses {leaf}/{up} without end")));
     // The same, but of the spine nothing is counted.
@@ -136,7 +144,7 @@ fn a_switch_that_pauses_others_and_one_that_is_not_read_are_told_apart() {
         _ if switch == spine => None,
         _ => Some(well(second)),
     });
-    let found = live.findings(NOW, &|_, _| None);
+    let found = live.findings(NOW, &NicReports::new());
     assert!(found[spine][0].problem.to_string().contains("its ports are not read"), "{found:?}");
 }
 
@@ -150,8 +158,8 @@ fn a_server_that_pauses_its_port_is_told_with_what_it_says_itself() {
     };
     let live = watched(&fabric, 3, &slow);
     let text = |stalls: Option<bool>| {
-        let is = |own: &str, on: u32| if own == server && on == rail { stalls } else { None };
-        let found = live.findings(NOW, &is);
+        let nic = NicReport { host_stalls: stalls, ..NicReport::default() };
+        let found = live.findings(NOW, &BTreeMap::from([(server.clone(), BTreeMap::from([(rail, nic)]))]));
         assert_eq!(codes(&found), [(format!("switch/{leaf}/{port}"), ReasonCode::SwitchPortPaused)]);
         found[&leaf][0].problem.to_string()
     };
@@ -172,5 +180,52 @@ fn queues_whose_bytes_nobody_counts_start_no_storm() {
         Some(if is { Lossless { sent_bytes: 0, ..stopped(second) } } else { well(second) })
     };
     let live = watched(&fabric, 3, &uncounted);
-    assert_eq!(live.findings(NOW, &|_, _| None), BTreeMap::new());
+    assert_eq!(live.findings(NOW, &NicReports::new()), BTreeMap::new());
+}
+
+/// All NICs of a fabric with the same counts, but for one.
+fn nics(fabric: &Fabric, all: NicReport, one: (&str, u32, NicReport)) -> NicReports {
+    let cluster = Cluster::new(fabric, std::iter::empty::<&SwitchConfig>());
+    let mut reports = NicReports::new();
+    for port in cluster.names().flat_map(|name| cluster.ports(name)) {
+        let Peer::Nic { server, rail, .. } = port.peer else { continue };
+        let said = if (server.as_str(), rail) == (one.0, one.1) { one.2 } else { all };
+        reports.entry(server.to_string()).or_default().insert(rail, said);
+    }
+    reports
+}
+
+#[test]
+fn marks_without_notifications_and_notifications_that_nobody_receives_are_told() {
+    let fabric = document();
+    let (leaf, port, server, nic, rail) = victim(&fabric);
+    // Forty packets a second are marked on the way to one server.
+    let marked = |switch: &str, own: &str, second: u64| {
+        let is = (switch, own) == (leaf.as_str(), port.as_str());
+        Some(Lossless { marked: if is { 40 * second } else { 0 }, ..well(second) })
+    };
+    let live = watched(&fabric, 200, &marked);
+    let now = NOW + 197_000;
+    let quiet = NicReport { sent: Some(0), received: Some(0), ..NicReport::default() };
+    let told = |all: NicReport, own: NicReport| {
+        let found = live.findings(now, &nics(&fabric, all, (&server, rail, own)));
+        assert!(codes(&found).iter().all(|(at, _)| *at == format!("switch/{leaf}/{port}")), "{found:?}");
+        found
+            .into_values()
+            .flatten()
+            .map(|one| (one.problem.code(), one.problem.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let unanswered = told(quiet, quiet);
+    assert_eq!((unanswered.len(), &unanswered[0].0), (1, &ReasonCode::SwitchMarksUnanswered));
+    assert!(unanswered[0].1.contains(&format!("{server} ({nic})")), "{unanswered:?}");
+    let sends = NicReport { sent: Some(500), ..quiet };
+    let lost = told(quiet, sends);
+    assert_eq!((lost.len(), &lost[0].0), (1, &ReasonCode::SwitchNotificationsLost));
+    assert!(lost[0].1.contains("has sent 500 notifications"), "{lost:?}");
+    // Somebody receives some; one of the rail does not count them; the NIC does not count what it sends.
+    assert_eq!(told(NicReport { received: Some(1), ..quiet }, sends), []);
+    assert_eq!(told(quiet, NicReport { received: None, ..sends }), []);
+    assert_eq!(told(quiet, NicReport { sent: None, ..quiet }), []);
+    assert_eq!(live.findings(now, &NicReports::new()), BTreeMap::new());
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use controller_switch::{
     cluster::Cluster,
-    live::{Live, Lossless, Sample as Reading},
+    live::{Live, Lossless, NicReports, Sample as Reading},
 };
 use proto_model::SwitchConfig;
 use serde_json::json;
@@ -56,7 +56,7 @@ pub fn lines(row: &Row, quick: bool) -> Result<(), String> {
         }
         taken.push(begin.elapsed().as_secs_f64());
         let begin = Instant::now();
-        let found = live.findings(now, &|_, _| None).len() + live.storms(now).len();
+        let found = live.findings(now, &NicReports::new()).len() + live.storms(now).len();
         if found > 0 {
             return Err(format!("{found} switches of a fabric that works are found wrong"));
         }

@@ -12,6 +12,7 @@ struct Rig {
     keeper: watch::Sender<Faults>,
     flaps: watch::Sender<Flaps>,
     reported: watch::Receiver<Vec<NicHealth>>,
+    notifications: watch::Receiver<Vec<NicNotifications>>,
     registry: proto_rpc::Metrics,
 }
 
@@ -26,9 +27,10 @@ impl Rig {
         let place = CounterPaths { root: root.path().to_owned(), kept, faults, flaps };
         let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
         let (notify, reported) = watch::channel(Vec::new());
-        let mut watching = Watching::new(place, AgentMetrics::new(&registry), notify);
+        let (notified, notifications) = watch::channel(Vec::new());
+        let mut watching = Watching::new(place, AgentMetrics::new(&registry), notify, notified);
         watching.poller.watch(std::slice::from_ref(&nic));
-        Self { root, nic, watching, keeper, flaps: report_flaps, reported, registry }
+        Self { root, nic, watching, keeper, flaps: report_flaps, reported, notifications, registry }
     }
 }
 
@@ -135,10 +137,23 @@ fn a_link_that_is_taken_down_here_is_no_flap() {
 }
 
 #[test]
+fn notifications_are_told_of_every_rail_and_unknown_until_they_were_counted_for_long_enough() {
+    let Rig { root: _root, mut watching, notifications, .. } = Rig::new();
+    watching.count_notifications();
+    assert_eq!(*notifications.borrow(), [], "no counter was read yet");
+    watching.check(Timestamp(1000));
+    let port = watching.state.ports().next().unwrap().1;
+    assert!(port.counts(CounterKind::CnpSent) && port.counts(CounterKind::CnpGot), "mlx5 counts both");
+    watching.count_notifications();
+    assert_eq!(*notifications.borrow(), [NicNotifications { rail: 0, sent: None, received: None }]);
+}
+
+#[test]
 fn nics_are_told_when_the_thread_is_not_behind_any_more() {
     let (notes, received) = sync_channel(1);
     let (_report, reported) = watch::channel(Vec::new());
-    let mut watcher = Watcher { notes, due: None, reported };
+    let (_notified, notifications) = watch::channel(Vec::new());
+    let mut watcher = Watcher { notes, due: None, reported, notifications };
     watcher.note(Note::Jobs(Vec::new()));
     watcher.nics(&[nic(0, "mlx5_0", "ens0")]);
     watcher.repeat();

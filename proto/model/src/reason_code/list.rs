@@ -404,6 +404,10 @@ reason_codes! {
         SwitchPauseStorm,
         /// A server pauses the port of its leaf for much of the time; where its memory or PCIe is the cause look there, else at what it receives.
         SwitchPortPaused,
+        /// A leaf marks packets to a server, and its NIC notifies no sender; look at its class of service (ECN on the lossless priority).
+        SwitchMarksUnanswered,
+        /// A NIC notifies senders of congestion, and none receives that; look at the class of notifications on the way back, or for senders beyond this cluster.
+        SwitchNotificationsLost,
         /// The switch's PFC watchdog found a storm; look at what is at the other end of the port.
         SwitchWatchdog,
         /// A switch has dropped packets of the lossless class; look at headroom, PFC at both ends, and the watchdog.

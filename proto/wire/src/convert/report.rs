@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use proto_model::{
-    AttemptUsage, Gpu, Inventory, JobUid, Nic, Observation, Reason, ReasonCode, RunResult, ServerUsage,
-    Timestamp, rails::MAX_REPORTS,
+    AttemptUsage, Gpu, Inventory, JobUid, Nic, NicNotifications, Observation, Reason, ReasonCode, RunResult,
+    ServerUsage, Timestamp, rails::MAX_REPORTS,
 };
 
 use super::{FieldErrors, Fields};
@@ -170,7 +170,12 @@ pub fn reported_usage(wire: v1::ServerUsage, time: Timestamp) -> Result<ServerUs
         memory_used: wire.memory_used_bytes.min(memory),
         memory,
         attempts,
+        notifications: wire.notifications.into_iter().take(MAX_REPORTS).map(notifications).collect(),
     }))
+}
+
+fn notifications(wire: v1::NicNotifications) -> (u32, NicNotifications) {
+    (wire.rail, NicNotifications { sent: wire.sent, received: wire.received })
 }
 
 /// An observation as a node's agent reports it: every list and text within its bounds. Which of it concerns the node, the core says.
