@@ -207,7 +207,7 @@ fn marks_without_notifications_and_notifications_that_nobody_receives_are_told()
     let live = watched(&fabric, 200, &marked);
     let now = NOW + 197_000;
     let quiet = NicReport { sent: Some(0), received: Some(0), ..NicReport::default() };
-    let told = |all: NicReport, own: NicReport| {
+    let findings = |all: NicReport, own: NicReport| {
         let found = live.findings(now, &nics(&fabric, all, (&server, rail, own)));
         assert!(codes(&found).iter().all(|(at, _)| *at == format!("switch/{leaf}/{port}")), "{found:?}");
         found
@@ -216,16 +216,16 @@ fn marks_without_notifications_and_notifications_that_nobody_receives_are_told()
             .map(|one| (one.problem.code(), one.problem.to_string()))
             .collect::<Vec<_>>()
     };
-    let unanswered = told(quiet, quiet);
+    let unanswered = findings(quiet, quiet);
     assert_eq!((unanswered.len(), &unanswered[0].0), (1, &ReasonCode::SwitchMarksUnanswered));
     assert!(unanswered[0].1.contains(&format!("{server} ({nic})")), "{unanswered:?}");
     let sends = NicReport { sent: Some(500), ..quiet };
-    let lost = told(quiet, sends);
+    let lost = findings(quiet, sends);
     assert_eq!((lost.len(), &lost[0].0), (1, &ReasonCode::SwitchNotificationsLost));
     assert!(lost[0].1.contains("has sent 500 notifications"), "{lost:?}");
     // Somebody receives some; one of the rail does not count them; the NIC does not count what it sends.
-    assert_eq!(told(NicReport { received: Some(1), ..quiet }, sends), []);
-    assert_eq!(told(quiet, NicReport { received: None, ..sends }), []);
-    assert_eq!(told(quiet, NicReport { sent: None, ..quiet }), []);
+    assert_eq!(findings(NicReport { received: Some(1), ..quiet }, sends), []);
+    assert_eq!(findings(quiet, NicReport { received: None, ..sends }), []);
+    assert_eq!(findings(quiet, NicReport { sent: None, ..quiet }), []);
     assert_eq!(live.findings(now, &NicReports::new()), BTreeMap::new());
 }
