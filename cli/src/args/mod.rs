@@ -22,6 +22,7 @@ mod revoke;
 mod secret;
 mod sharing;
 mod simulate;
+mod slurm;
 mod switch;
 mod switch_rollout;
 mod top;
@@ -55,6 +56,7 @@ pub use revoke::RevokeCommand;
 pub use secret::{CreateCommand, CreateValues, parse_env_from};
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
+pub use slurm::{SlurmCommand, SlurmEpilog, SlurmProlog, SlurmSync, WhenAway};
 pub use switch::{
     SwitchAsic, SwitchBuffers, SwitchCommand, SwitchHardware, SwitchNos, SwitchRender, SwitchRouting,
     SwitchSource,
@@ -240,6 +242,9 @@ pub enum Command {
     /// Plan, render and check switches from the same profile as NICs; no cluster is asked
     #[command(subcommand)]
     Switch(SwitchCommand),
+    /// Work beside Slurm: hold the servers of its jobs, and keep both of one mind about nodes
+    #[command(subcommand)]
+    Slurm(SlurmCommand),
     /// List tokens that were issued
     #[command(subcommand)]
     Token(TokenCommand),

@@ -46,6 +46,7 @@ mod service_class;
 mod shell;
 mod signal;
 mod simulate;
+mod slurm;
 mod source;
 mod step;
 mod submit;
@@ -169,6 +170,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Revoke(command) => revoke::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,
         Command::Qos(command) => qos::run(command, &api()?).await,
+        Command::Slurm(command) => slurm::run(command, api).await,
         Command::Switch(command) => switches::run(command, &api()?).await,
         Command::Audit(command) => audit::run(command, &cli.global, &env, api).await,
         Command::Topology(command) => topology::run(command, api).await,

@@ -10,6 +10,7 @@ pub mod controllers;
 pub mod etcd;
 pub mod frr;
 pub mod procfs;
+pub mod slurm;
 pub mod sonic;
 pub mod wait;
 

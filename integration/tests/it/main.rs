@@ -34,6 +34,7 @@ mod rest;
 mod scheduling;
 mod secrets;
 mod several;
+mod slurm;
 mod sonic;
 mod supply;
 mod switch_agent;

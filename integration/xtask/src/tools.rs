@@ -157,6 +157,41 @@ pub fn frr() -> Result<PathBuf> {
     if has(&folder) { Ok(folder) } else { Err("the package frr has no bgpd".into()) }
 }
 
+/// Slurm, the scheduler that Railyard stands beside: `/`, or the folder into which Debian's packages are unpacked. slurmctld runs its prologs only
+/// where it is called by that name, which is an alternative of Debian's that unpacking does not make.
+///
+/// # Errors
+/// It is not there, and the packages cannot be had.
+pub fn slurm() -> Result<PathBuf> {
+    // Beside what every Debian has.
+    const PACKAGES: [&str; 8] = [
+        "slurmctld",
+        "slurmd",
+        "slurm-client",
+        "slurm-wlm-basic-plugins",
+        "munge",
+        "libmunge2",
+        "libhwloc15",
+        "libreadline8",
+    ];
+    const DAEMONS: [&str; 3] = ["slurmctld", "slurmd", "slurmstepd"];
+    let has = |folder: &Path| {
+        let sbin = folder.join("usr/sbin");
+        sbin.join("munged").exists() && DAEMONS.iter().all(|daemon| sbin.join(daemon).exists())
+    };
+    if has(Path::new("/")) {
+        return Ok("/".into());
+    }
+    let folder = process::target_dir()?.join("tools/slurm");
+    if !has(&folder) {
+        debian("slurm", &PACKAGES)?;
+        for daemon in DAEMONS {
+            std::os::unix::fs::symlink(format!("{daemon}-wlm"), folder.join("usr/sbin").join(daemon))?;
+        }
+    }
+    if has(&folder) { Ok(folder) } else { Err("the packages slurmctld and slurmd have no daemons".into()) }
+}
+
 /// The library that moves the clock of one process, in the same way.
 ///
 /// # Errors

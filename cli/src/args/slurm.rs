@@ -1,0 +1,84 @@
+//! Railyard beside Slurm: what Slurm's controller calls before and after each job, and what keeps both of one mind.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::parse_duration;
+
+#[derive(Debug, Subcommand)]
+pub enum SlurmCommand {
+    /// As PrologSlurmctld: hold the servers of a job, with their rails, before Slurm starts it
+    ///
+    /// The job is what SLURM_JOB_ID, SLURM_JOB_NODELIST and the other variables of Slurm's prologs say. Exit code 0 lets it start; any other one
+    /// makes Slurm queue it again. Called twice for the same start of a job it holds once.
+    Prolog(SlurmProlog),
+    /// As EpilogSlurmctld: give back what is held for a job that has ended
+    Epilog(SlurmEpilog),
+    /// Give back what is held for jobs that Slurm no longer has, drain in Slurm the servers that are unfit here, and resume those that are well again
+    ///
+    /// Asks squeue and sinfo, and changes nodes by scontrol; only nodes that it has drained itself are resumed.
+    Sync(SlurmSync),
+}
+
+/// What jobs of Slurm are called here.
+#[derive(Debug, Clone, Args)]
+pub struct SlurmNames {
+    /// Allocations are called by this and the job's number; one for each Slurm cluster that uses the same tenant
+    #[arg(long, value_name = "PREFIX", default_value = "slurm-")]
+    pub prefix: String,
+}
+
+/// Whether a job starts that Railyard knows nothing of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WhenAway {
+    /// Slurm queues it again.
+    Fail,
+    /// It starts without what Railyard does for it.
+    Allow,
+}
+
+#[derive(Debug, Args)]
+pub struct SlurmProlog {
+    #[command(flatten)]
+    pub names: SlurmNames,
+    /// Give up after this time; below Slurm's PrologEpilogTimeout
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    pub timeout: Duration,
+    /// What becomes of the job while no controller of Railyard answers
+    #[arg(long, value_enum, default_value = "fail")]
+    pub when_away: WhenAway,
+    /// Nobody else's job on its servers: for partitions whose nodes Slurm does not share
+    #[arg(long)]
+    pub exclusive: bool,
+    /// GPUs that are held on each server
+    #[arg(long, value_name = "GPUS", default_value_t = 0)]
+    pub gpus_per_node: u32,
+    /// Slurm's account of the job is the tenant (administrators only)
+    #[arg(long)]
+    pub account_is_tenant: bool,
+    /// Queue of the tenant
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct SlurmEpilog {
+    #[command(flatten)]
+    pub names: SlurmNames,
+    /// Give up after this time; what stays is given back by `railctl slurm sync`
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub struct SlurmSync {
+    #[command(flatten)]
+    pub names: SlurmNames,
+    /// Go on for ever, once in this time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub every: Option<Duration>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}

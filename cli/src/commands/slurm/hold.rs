@@ -1,0 +1,127 @@
+//! Servers of a job of Slurm: held before it starts, given back when it has ended; within a time that is bounded.
+
+use std::{future::Future, time::Duration};
+
+use proto_rpc::ErrorClass;
+use proto_wire::v1::{self, job_status::Phase};
+
+use super::job::{JOB, SlurmJob};
+use crate::{
+    args::{SlurmEpilog, SlurmProlog, WhenAway},
+    client::{Api, JobRef, repeat},
+    commands::{
+        allocation::{nodes_of, release},
+        progress, wait,
+    },
+    error::Error,
+};
+
+/// Phases of jobs that hold servers, or will.
+const ACTIVE: [Phase; 5] =
+    [Phase::Pending, Phase::Reserved, Phase::Preparing, Phase::Running, Phase::Recovering];
+
+/// Holds the servers.
+///
+/// # Errors
+/// As [`super::run`]; none where nobody answers and the site lets jobs start all the same.
+pub async fn prolog(
+    args: &SlurmProlog,
+    job: &SlurmJob,
+    api: impl Fn() -> Result<Api, Error>,
+) -> Result<(), Error> {
+    match held(args, job, api).await {
+        Err(error) if args.when_away == WhenAway::Allow && is_away(&error) => {
+            error.lines().iter().for_each(|line| eprintln!("{line}"));
+            eprintln!("job {} starts without Railyard (--when-away allow)", job.id);
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// Nobody has said no.
+fn is_away(error: &Error) -> bool {
+    match error {
+        Error::Rpc { error, .. } => {
+            matches!(error.class, ErrorClass::Unavailable | ErrorClass::Timeout | ErrorClass::Overloaded)
+        }
+        _ => false,
+    }
+}
+
+async fn held(args: &SlurmProlog, job: &SlurmJob, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+    let api = api()?;
+    let tenant = match &job.account {
+        Some(account) if args.account_is_tenant => account.clone(),
+        _ => api.tenant.clone(),
+    };
+    let request = v1::CreateJobRequest {
+        job: Some(job.allocation(args)),
+        // slurmctld that starts anew in the middle asks once more.
+        request_id: job.name.clone(),
+        on_behalf_of: tenant,
+        ..v1::CreateJobRequest::default()
+    };
+    let begin = tokio::time::Instant::now();
+    let made = repeat(format!("hold the servers of job {}", job.id), |_| {
+        let (mut client, request) = (api.within(args.timeout).jobs(), request.clone());
+        async move { client.create_job(request).await }
+    });
+    let made = within("a controller's answer", args.timeout, made).await?;
+    let name = JobRef::of(&made);
+    let uid = made.metadata.clone().unwrap_or_default().uid;
+    let left = args.timeout.saturating_sub(begin.elapsed());
+    let what = format!("holding {} for job {}", job.nodes, job.id);
+    match within(&what, left, wait::until_running(&api, &name, &uid)).await {
+        Ok(running) if progress::ended(&running) => {
+            wait::verdict(&running).and(Err(Error::Gone(format!("allocation {name} has ended"))))
+        }
+        Ok(running) => {
+            eprintln!("job {}: allocation {name} holds {}", job.id, nodes_of(&running).join(","));
+            Ok(())
+        }
+        Err(error) => {
+            release(&api, &name).await;
+            Err(error)
+        }
+    }
+}
+
+/// Gives back whatever is held for the job, of this start and of earlier ones.
+///
+/// # Errors
+/// As [`super::run`].
+pub async fn epilog(args: &SlurmEpilog, job: &SlurmJob, api: &Api) -> Result<(), Error> {
+    let give_back = async {
+        for (name, id) in allocations(api, &args.names.prefix).await? {
+            if id == job.id {
+                release(api, &name).await;
+            }
+        }
+        Ok(())
+    };
+    within(&format!("giving back the servers of job {}", job.id), args.timeout, give_back).await
+}
+
+/// Allocations that are held for jobs of Slurm, with the numbers of these jobs.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
+pub async fn allocations(api: &Api, prefix: &str) -> Result<Vec<(JobRef, u64)>, Error> {
+    let list = api.list_jobs(&api.tenant, &ACTIVE.map(i32::from)).await?;
+    let of_slurm = |job: &v1::Job| {
+        let metadata = job.metadata.as_ref()?;
+        let id = metadata.labels.get(JOB)?.parse().ok()?;
+        metadata.name.starts_with(prefix).then(|| (JobRef::of(job), id))
+    };
+    Ok(list.jobs.iter().filter_map(of_slurm).collect())
+}
+
+async fn within<T>(
+    what: &str,
+    limit: Duration,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let late = |_| Error::Timeout { what: what.to_owned(), limit };
+    tokio::time::timeout(limit, work).await.map_err(late)?
+}

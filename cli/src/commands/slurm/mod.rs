@@ -1,0 +1,31 @@
+//! `slurm`: Railyard beside Slurm. `job` is a job as Slurm's prologs tell it, `hold` holds and gives back its servers, `decide` says what a
+//! difference between both makes necessary, `tools` are Slurm's own commands, `sync` does what `decide` says.
+
+mod decide;
+mod hold;
+mod job;
+mod sync;
+mod tools;
+
+use std::env;
+
+use crate::{args::SlurmCommand, client::Api, error::Error};
+
+/// `slurm prolog|epilog|sync`.
+///
+/// # Errors
+/// [`Error::Usage`] where Slurm's variables are not there or say what cannot be; [`Error::Rpc`], [`Error::Timeout`] or [`Error::JobEnded`]
+/// if servers cannot be held or given back; [`Error::Config`] if a command of Slurm cannot be run.
+pub async fn run(command: &SlurmCommand, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+    match command {
+        SlurmCommand::Prolog(args) => {
+            let job = job::of(&args.names.prefix, |name| env::var(name).ok())?;
+            hold::prolog(args, &job, api).await
+        }
+        SlurmCommand::Epilog(args) => {
+            let job = job::of(&args.names.prefix, |name| env::var(name).ok())?;
+            hold::epilog(args, &job, &api()?).await
+        }
+        SlurmCommand::Sync(args) => sync::run(args, &api()?).await,
+    }
+}

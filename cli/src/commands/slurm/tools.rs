@@ -1,0 +1,104 @@
+//! Slurm's own commands, each within a time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Stdio,
+    time::Duration,
+};
+
+use super::decide::{Action, SlurmNode};
+use crate::error::Error;
+
+/// slurmctld answers within this time, or is away.
+const LIMIT: Duration = Duration::from_secs(30);
+
+async fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
+    let failed = |why: String| Error::Config(format!("{program} {}: {why}", arguments.join(" ")));
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    let ran = tokio::time::timeout(LIMIT, command.output()).await;
+    let ran = ran.map_err(|_| Error::Timeout { what: format!("Slurm's {program}"), limit: LIMIT })?;
+    let ran = ran.map_err(|error| failed(error.to_string()))?;
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        return Err(failed(format!("it ended with {}: {}", ran.status, said.trim())));
+    }
+    String::from_utf8(ran.stdout).map_err(|_| failed("what it prints is not UTF-8".to_owned()))
+}
+
+/// The numbers of all jobs that have not ended.
+///
+/// # Errors
+/// [`Error::Config`] or [`Error::Timeout`] if squeue does not answer.
+pub async fn jobs() -> Result<BTreeSet<u64>, Error> {
+    let text = output("squeue", &["--noheader", "--array", "--format=%A"]).await?;
+    numbers(&text)
+}
+
+fn numbers(text: &str) -> Result<BTreeSet<u64>, Error> {
+    let number = |line: &str| {
+        line.parse().map_err(|_| Error::Config(format!("squeue: {line:?} is no number of a job")))
+    };
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(number).collect()
+}
+
+/// All nodes of all partitions.
+///
+/// # Errors
+/// [`Error::Config`] or [`Error::Timeout`] if sinfo does not answer.
+pub async fn nodes() -> Result<BTreeMap<String, SlurmNode>, Error> {
+    let text = output("sinfo", &["--noheader", "--all", "--Node", "--format=%N|%T|%E"]).await?;
+    parsed(&text)
+}
+
+fn parsed(text: &str) -> Result<BTreeMap<String, SlurmNode>, Error> {
+    let node = |line: &str| {
+        let mut parts = line.splitn(3, '|');
+        let (Some(name), Some(state), Some(reason)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(Error::Config(format!("sinfo: {line:?} is no name, state and reason")));
+        };
+        let is_drained = state.starts_with("drain");
+        let reason = if is_drained { reason.trim().to_owned() } else { String::new() };
+        Ok((name.to_owned(), SlurmNode { is_drained, reason }))
+    };
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(node).collect()
+}
+
+/// Does it.
+///
+/// # Errors
+/// [`Error::Config`] or [`Error::Timeout`] if scontrol does not, for example for want of rights.
+pub async fn act(action: &Action) -> Result<(), Error> {
+    let arguments = match action {
+        Action::Drain { node, reason } => {
+            vec![format!("NodeName={node}"), "State=DRAIN".to_owned(), format!("Reason={reason}")]
+        }
+        Action::Resume { node } => vec![format!("NodeName={node}"), "State=RESUME".to_owned()],
+    };
+    let arguments: Vec<&str> = ["update"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    output("scontrol", &arguments).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_slurm_prints_is_read() {
+        assert_eq!(numbers(" 4\n17\n\n").unwrap(), [4, 17].into());
+        assert!(numbers("4\nx7\n").unwrap_err().to_string().contains("\"x7\""));
+        let nodes = parsed("n0|idle|none\nn1|draining*|railyard: cordoned: a | b\nn1|drained|x\n").unwrap();
+        assert_eq!(nodes["n0"], SlurmNode { is_drained: false, reason: String::new() });
+        assert_eq!(nodes["n1"].reason, "x");
+        assert_eq!(parsed("n1|drained|a | b").unwrap()["n1"].reason, "a | b");
+        assert!(parsed("n0 idle").unwrap_err().to_string().contains("no name, state and reason"));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_not_there_or_fails_is_named() {
+        let error = output("no-such-program-of-slurm", &["--x"]).await.unwrap_err();
+        assert!(error.to_string().contains("no-such-program-of-slurm --x"), "{error}");
+        let error = output("sh", &["-c", "echo no rights >&2; exit 3"]).await.unwrap_err();
+        assert!(error.to_string().contains("no rights") && error.to_string().contains('3'), "{error}");
+    }
+}

@@ -1,0 +1,220 @@
+//! A real Slurm on loopback: munged, slurmctld and one slurmd for each node, with ports, folders and a key of its own.
+//!
+//! All of it runs in process, mount and host-name namespaces that a shell holds: when our end of its pipe closes, the kernel ends with it whatever
+//! Slurm has started. Users of the machine are as they are; jobs run as root.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::{Ipv4Addr, TcpListener},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    time::Duration,
+};
+
+use crate::{binaries::may_make_namespaces, wait::eventually};
+
+/// Longest wait for all nodes to be idle.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What slurmctld takes for the name of the machine.
+const HOST: &str = "rail-slurm";
+/// `$1` is Slurm's root folder, `$2` the folder of this one; further arguments are the nodes. slurmctld is called by that name: it runs its prologs
+/// only then.
+const HOLD: &str = r#"
+set -e
+hostname rail-slurm
+programs=$1; folder=$2; shift 2
+"$programs/usr/sbin/munged" --foreground --force --key-file="$folder/munge.key" --socket="$folder/munge.sock" --pid-file="$folder/munge.pid" \
+    --log-file="$folder/munge.log" --seed-file="$folder/munge.seed" >"$folder/munged.out" 2>&1 &
+while ! test -S "$folder/munge.sock"; do kill -0 $! || exit 1; sleep 0.05; done
+"$programs/usr/sbin/slurmctld" -D -f "$folder/slurm.conf" >"$folder/slurmctld.out" 2>&1 &
+for node in "$@"; do
+    "$programs/usr/sbin/slurmd" -D -N "$node" -d "$programs/usr/sbin/slurmstepd" -f "$folder/slurm.conf" >"$folder/slurmd-$node.out" 2>&1 &
+done
+echo up
+cat >/dev/null
+"#;
+
+/// Where Slurm is: unpacked packages (`RAIL_TEST_SLURM`), or the system's. `None` where there is none, or no root.
+#[must_use]
+pub fn programs() -> Option<PathBuf> {
+    let folder = std::env::var_os("RAIL_TEST_SLURM").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let has = ["usr/sbin/slurmctld", "usr/sbin/slurmd", "usr/sbin/munged", "usr/bin/sbatch"];
+    (has.iter().all(|file| folder.join(file).exists()) && may_make_namespaces()).then_some(folder)
+}
+
+/// A Slurm that runs, and ends when dropped.
+#[derive(Debug)]
+pub struct Slurm {
+    programs: PathBuf,
+    holder: Child,
+    /// Closing it ends all.
+    pipe: Option<ChildStdin>,
+    folder: tempfile::TempDir,
+}
+
+impl Slurm {
+    /// Starts one with nodes of these names, and waits until all are idle. `hooks` are scripts by their option of `slurm.conf`, for example
+    /// `PrologSlurmctld`.
+    ///
+    /// # Errors
+    /// There is no Slurm, or it does not start.
+    pub fn up(nodes: &[&str], hooks: &[(&str, String)]) -> Result<Self, String> {
+        let programs = programs().ok_or("there is no Slurm, or no root for namespaces")?;
+        let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
+        let at = folder.path();
+        let failed = |error: std::io::Error| format!("{}: {error}", at.display());
+        let private = |name: &str, bytes: &[u8], mode: u32| {
+            let path = at.join(name);
+            std::fs::write(&path, bytes)?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))
+        };
+        // munged wants a folder that others may enter.
+        std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        let key: Vec<u8> = (0..64).flat_map(|_| std::process::id().to_le_bytes()).collect();
+        private("munge.key", &key, 0o400).map_err(failed)?;
+        let mut config = config(&programs, at, nodes)?;
+        for (option, script) in hooks {
+            private(option, script.as_bytes(), 0o755).map_err(failed)?;
+            config.push_str(&format!("{option}={}\n", at.join(option).display()));
+        }
+        private("slurm.conf", config.as_bytes(), 0o644).map_err(failed)?;
+        std::fs::create_dir(at.join("state")).map_err(failed)?;
+        std::fs::create_dir(at.join("spool")).map_err(failed)?;
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]);
+        command.args(["sh", "-c", HOLD, "hold"]).arg(&programs).arg(at).args(nodes);
+        command.env("LD_LIBRARY_PATH", libraries(&programs));
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut holder = child.map_err(|error| format!("unshare: {error}"))?;
+        let pipe = holder.stdin.take();
+        let output = holder.stdout.take();
+        let slurm = Self { programs, holder, pipe, folder };
+        let mut line = String::new();
+        let heard = output.map(|output| BufReader::new(output).read_line(&mut line));
+        if !matches!(heard, Some(Ok(_))) || line.trim() != "up" {
+            return Err(format!("Slurm does not start: {}", slurm.said()));
+        }
+        let idle = || {
+            let states = slurm.run("sinfo", &["--noheader", "--Node", "--format=%T"]).ok()?;
+            (states.lines().filter(|state| state.trim() == "idle").count() == nodes.len()).then_some(())
+        };
+        eventually("all nodes of Slurm to be idle", PATIENCE, idle)
+            .map_err(|why| format!("{why}: {}", slurm.said()))?;
+        Ok(slurm)
+    }
+
+    /// What a command of Slurm prints.
+    ///
+    /// # Errors
+    /// It fails; with what it says.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(self.programs.join("usr/bin").join(program));
+        for (name, value) in self.environment() {
+            command.env(name, value);
+        }
+        let output = command.args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(format!("{program} {arguments:?}: {} {}", text(&output.stdout), text(&output.stderr)))
+        }
+    }
+
+    /// What whoever calls Slurm's commands by their names needs.
+    #[must_use]
+    pub fn environment(&self) -> [(&'static str, String); 3] {
+        let path = std::env::var("PATH").unwrap_or_default();
+        [
+            ("PATH", format!("{}:{path}", self.programs.join("usr/bin").display())),
+            ("LD_LIBRARY_PATH", libraries(&self.programs)),
+            ("SLURM_CONF", self.folder.path().join("slurm.conf").display().to_string()),
+        ]
+    }
+
+    /// A folder that Slurm's jobs and scripts see, too.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What its daemons have written last.
+    #[must_use]
+    pub fn said(&self) -> String {
+        let last = |name: &str| {
+            let text = std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            format!("{name}:\n{}\n", lines[lines.len().saturating_sub(15)..].join("\n"))
+        };
+        ["munged.out", "slurmctld.out"].map(last).concat()
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        // It may have ended by itself.
+        let _ = self.holder.wait();
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    listener.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
+}
+
+/// `lib*/*-linux-gnu` of the folder, and Slurm's own beside them.
+fn libraries(programs: &Path) -> String {
+    let mut folders = Vec::new();
+    for below in [programs.join("usr/lib"), programs.join("lib")] {
+        let entries = std::fs::read_dir(below).into_iter().flatten().flatten();
+        let gnu = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with("-linux-gnu"));
+        folders.extend(gnu.flat_map(|entry| [entry.path(), entry.path().join("slurm-wlm")]));
+    }
+    let shown: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    shown.join(":")
+}
+
+fn config(programs: &Path, at: &Path, nodes: &[&str]) -> Result<String, String> {
+    let libraries = libraries(programs);
+    let plugins =
+        libraries.split(':').find(|folder| folder.ends_with("slurm-wlm") && Path::new(folder).exists());
+    let plugins = plugins.ok_or("Slurm's plugins are not there")?;
+    let at = at.display();
+    let mut config = format!(
+        "ClusterName=rail\n\
+         SlurmctldHost={HOST}(127.0.0.1)\n\
+         SlurmctldPort={}\n\
+         SlurmUser=root\n\
+         AuthType=auth/munge\n\
+         AuthInfo=socket={at}/munge.sock\n\
+         PluginDir={plugins}\n\
+         StateSaveLocation={at}/state\n\
+         SlurmdSpoolDir={at}/spool/%n\n\
+         SlurmctldPidFile={at}/slurmctld.pid\n\
+         SlurmdPidFile={at}/slurmd-%n.pid\n\
+         ProctrackType=proctrack/linuxproc\n\
+         TaskPlugin=task/none\n\
+         JobAcctGatherType=jobacct_gather/none\n\
+         MpiDefault=none\n\
+         MailProg=/bin/true\n\
+         ReturnToService=2\n\
+         SelectType=select/cons_tres\n\
+         SelectTypeParameters=CR_Core\n\
+         SlurmdParameters=config_overrides\n\
+         PrologFlags=Alloc\n",
+        free_port()?
+    );
+    for node in nodes {
+        config.push_str(&format!(
+            "NodeName={node} NodeHostname={HOST} NodeAddr=127.0.0.1 Port={} CPUs=2 RealMemory=100\n",
+            free_port()?
+        ));
+    }
+    config.push_str(&format!(
+        "PartitionName=rail Nodes={} Default=YES State=UP OverSubscribe=EXCLUSIVE\n",
+        nodes.join(",")
+    ));
+    Ok(config)
+}
