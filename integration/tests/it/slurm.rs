@@ -144,14 +144,29 @@ fn both_know_which_servers_are_unfit_and_what_is_no_longer_needed() {
             [("SLURM_JOB_ID", id), ("SLURM_JOB_NODELIST", "n[1-2]"), ("SLURM_JOB_NUM_NODES", "2")];
         command.envs(variables).output().unwrap()
     };
+    let prolog_of = |restart: &str| {
+        let all = ["--tenant", "dev", "slurm", "prolog", "--exclusive"];
+        let variables = [
+            ("SLURM_JOB_ID", "999"),
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("SLURM_JOB_NUM_NODES", "2"),
+            ("SLURM_JOB_RESTART_COUNT", restart),
+        ];
+        world.cluster.command(&all).envs(variables).output().unwrap()
+    };
     for _ in 0..2 {
-        let output = prolog("999", &[]);
+        let output = prolog_of("0");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(world.phase("slurm-999").unwrap(), "RUNNING");
-    let said = world.sync(&[]);
-    assert!(said.contains("dev/slurm-999 is held for a job that Slurm no longer has"), "{said}");
+    // It is started again, and nobody has said that the first start has ended.
+    let output = prolog_of("1");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     world.until("slurm-999", &["CANCELLED"]);
+    assert_eq!(world.phase("slurm-999-r1").unwrap(), "RUNNING");
+    let said = world.sync(&[]);
+    assert!(said.contains("dev/slurm-999-r1 is held for a job that Slurm no longer has"), "{said}");
+    world.until("slurm-999-r1", &["CANCELLED"]);
     // A controller that is away: as the site says.
     let away = ["--controller", "https://127.0.0.1:9", "--timeout", "2s"];
     assert!(!prolog("1000", &away).status.success());

@@ -59,15 +59,20 @@ async fn held(args: &SlurmProlog, job: &SlurmJob, api: impl Fn() -> Result<Api, 
         job: Some(job.allocation(args)),
         // slurmctld that starts anew in the middle asks once more.
         request_id: job.name.clone(),
-        on_behalf_of: tenant,
+        on_behalf_of: tenant.clone(),
         ..v1::CreateJobRequest::default()
     };
     let begin = tokio::time::Instant::now();
+    // What an earlier start of it holds, whose end nobody could tell us, would keep this one out of its servers.
+    let earlier =
+        give_back(&api, &tenant, &args.names.prefix, |name, id| id == job.id && name.name != job.name);
+    within("giving back what an earlier start held", args.timeout, earlier).await?;
+    let left = args.timeout.saturating_sub(begin.elapsed());
     let made = repeat(format!("hold the servers of job {}", job.id), |_| {
         let (mut client, request) = (api.within(args.timeout).jobs(), request.clone());
         async move { client.create_job(request).await }
     });
-    let made = within("a controller's answer", args.timeout, made).await?;
+    let made = within("a controller's answer", left, made).await?;
     let name = JobRef::of(&made);
     let uid = made.metadata.clone().unwrap_or_default().uid;
     let left = args.timeout.saturating_sub(begin.elapsed());
@@ -92,23 +97,30 @@ async fn held(args: &SlurmProlog, job: &SlurmJob, api: impl Fn() -> Result<Api, 
 /// # Errors
 /// As [`super::run`].
 pub async fn epilog(args: &SlurmEpilog, job: &SlurmJob, api: &Api) -> Result<(), Error> {
-    let give_back = async {
-        for (name, id) in allocations(api, &args.names.prefix).await? {
-            if id == job.id {
-                release(api, &name).await;
-            }
-        }
-        Ok(())
-    };
-    within(&format!("giving back the servers of job {}", job.id), args.timeout, give_back).await
+    let all = give_back(api, &api.tenant, &args.names.prefix, |_, id| id == job.id);
+    within(&format!("giving back the servers of job {}", job.id), args.timeout, all).await
 }
 
-/// Allocations that are held for jobs of Slurm, with the numbers of these jobs.
+async fn give_back(
+    api: &Api,
+    tenant: &str,
+    prefix: &str,
+    is: impl Fn(&JobRef, u64) -> bool,
+) -> Result<(), Error> {
+    for (name, id) in allocations(api, tenant, prefix).await? {
+        if is(&name, id) {
+            release(api, &name).await;
+        }
+    }
+    Ok(())
+}
+
+/// Allocations of a tenant (empty: of all that may be seen) that are held for jobs of Slurm, with the numbers of these jobs.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
-pub async fn allocations(api: &Api, prefix: &str) -> Result<Vec<(JobRef, u64)>, Error> {
-    let list = api.list_jobs(&api.tenant, &ACTIVE.map(i32::from)).await?;
+pub async fn allocations(api: &Api, tenant: &str, prefix: &str) -> Result<Vec<(JobRef, u64)>, Error> {
+    let list = api.list_jobs(tenant, &ACTIVE.map(i32::from)).await?;
     let of_slurm = |job: &v1::Job| {
         let metadata = job.metadata.as_ref()?;
         let id = metadata.labels.get(JOB)?.parse().ok()?;

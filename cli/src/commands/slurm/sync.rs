@@ -28,7 +28,7 @@ pub async fn run(args: &SlurmSync, api: &Api) -> Result<(), Error> {
 
 async fn once(args: &SlurmSync, api: &Api) -> Result<(), Error> {
     // In this order: whatever is held was held for a job that Slurm had before it is asked.
-    let held = allocations(api, &args.names.prefix).await?;
+    let held = allocations(api, &api.tenant, &args.names.prefix).await?;
     let jobs = tools::jobs().await?;
     for name in leftovers(&held, &jobs) {
         eprintln!("allocation {name} is held for a job that Slurm no longer has");
