@@ -34,6 +34,9 @@ use crate::{
 
 /// Changes after one another until the switch is known to have what it should.
 const ROUNDS: usize = 3;
+/// SONiC's server gives up waiting for its updater, and for saving, after a minute at the earliest, and answers so (UNKNOWN) while they go on
+/// (sonic-gnmi, `sonic_service_client/dbus_client.go`): what is answered sooner has ended.
+const ENDED_WITHIN: Duration = Duration::from_secs(55);
 /// Its version is asked for again after this time.
 const VERSION_EVERY: Duration = Duration::from_secs(300);
 /// Ports' counters in SONiC's server, and the tables by which it finds them.
@@ -170,23 +173,25 @@ impl GnmiSwitch {
                 edits.extend(unchanged(&found));
             }
             sent += 1;
+            let called = Instant::now();
             let result = self.runtime.block_on(sonic::apply(&self.client, &edits));
+            let took = called.elapsed();
             why = match result {
                 Ok(()) => {
                     self.unconfirmed = Unconfirmed::Nothing;
                     continue;
                 }
                 Err(error) if is_as_wanted => self.unchanged_failed(&error)?,
-                Err(error) => self.failed(&error, &found)?,
+                Err(error) => self.failed(&error, took, &found)?,
             };
         }
     }
 
-    /// What a failed change of what was `found` means: why, if the switch is to be read again.
+    /// What a change of what was `found` means that has failed after the time `took`: why, if the switch is to be read again.
     ///
     /// # Errors
     /// Why, if nothing more is to be tried now.
-    fn failed(&mut self, error: &Error, found: &Config) -> Result<String, String> {
+    fn failed(&mut self, error: &Error, took: Duration, found: &Config) -> Result<String, String> {
         let why = error.to_string();
         match error {
             Error::Unreachable(_) | Error::TooLarge { .. } | Error::Malformed(_) => {
@@ -197,8 +202,12 @@ impl GnmiSwitch {
                 self.unconfirmed = Unconfirmed::Running(Instant::now());
                 Err(why)
             }
+            Error::Failed { .. } if took >= ENDED_WITHIN => {
+                self.unconfirmed = Unconfirmed::Running(Instant::now());
+                Err(why)
+            }
             // SONiC's server answers so (UNKNOWN) to a caller without the role, and to whatever its updater, or saving, says, also where it has
-            // stopped in the middle. It has answered, so that what is read now is what came of it: nothing, if all is as it was.
+            // stopped in the middle. It has ended, so that what is read now is what came of it: nothing, if all is as it was.
             Error::Failed { .. } => {
                 if !self.config().is_ok_and(|now| now == *found) {
                     self.unconfirmed = Unconfirmed::Unsaved;
@@ -223,11 +232,14 @@ impl GnmiSwitch {
                 Ok(why)
             }
             // It makes no changes of ours any more, so that none can be waited for by another one.
-            Error::Denied(_) | Error::ReadOnly(_) | Error::Unsupported(_) | Error::Failed { .. }
-                if is_over =>
-            {
+            Error::Denied(_) | Error::ReadOnly(_) | Error::Unsupported(_) if is_over => {
                 self.unconfirmed = Unconfirmed::Nothing;
                 Ok(why)
+            }
+            // The same, or it cannot save: what it has now may not be what it starts with.
+            Error::Failed { .. } if is_over => {
+                self.unconfirmed = Unconfirmed::Unsaved;
+                Err(why)
             }
             _ => Err(why),
         }

@@ -121,6 +121,33 @@ async fn a_change_that_the_switch_did_not_begin_leaves_nothing_to_take_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_late_or_of_a_change_to_what_is_there_proves_nothing_saved() {
+    let (_server, switch) = world(first(), true).await;
+    let seen = with(&switch, |switch| {
+        let found = switch.config().unwrap();
+        let unknown = Error::Failed { code: tonic::Code::Unknown, message: "Timeout 600".into() };
+        let mut seen = Vec::new();
+        for took in [Duration::from_secs(1), ENDED_WITHIN] {
+            switch.unconfirmed = Unconfirmed::Nothing;
+            assert!(switch.failed(&unknown, took, &found).is_err());
+            seen.push(switch.unconfirmed);
+        }
+        // A change that nobody waits for has ended by now; whether all of it is saved, nobody knows.
+        let Some(long_ago) = Instant::now().checked_sub(CHANGE_MAX + Duration::from_secs(1)) else {
+            return seen;
+        };
+        switch.unconfirmed = Unconfirmed::Running(long_ago);
+        assert!(switch.unchanged_failed(&unknown).is_err());
+        seen.push(switch.unconfirmed);
+        seen
+    });
+    let seen = seen.await;
+    assert_eq!(seen[0], Unconfirmed::Nothing, "all is as it was");
+    assert!(matches!(seen[1], Unconfirmed::Running(_)), "{seen:?}");
+    assert!(seen[2..].iter().all(|after| *after == Unconfirmed::Unsaved), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ports_are_told_whole_or_not_at_all() {
     let (server, switch) = world(first(), true).await;
     server.answer("APPL_DB/PORT_TABLE", json!({"Ethernet0": {"oper_status": "up"}}));
