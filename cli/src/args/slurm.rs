@@ -11,7 +11,7 @@ pub enum SlurmCommand {
     /// As PrologSlurmctld: hold the servers of a job, with their rails, before Slurm starts it
     ///
     /// The job is what SLURM_JOB_ID, SLURM_JOB_NODELIST and the other variables of Slurm's prologs say. Exit code 0 lets it start; any other one
-    /// makes Slurm queue it again. Called twice for the same start of a job it holds once.
+    /// makes Slurm queue a batch job again, and end one of srun or salloc. Called twice for the same start of a job it holds once.
     Prolog(SlurmProlog),
     /// As EpilogSlurmctld: give back what is held for a job that has ended
     Epilog(SlurmEpilog),
@@ -32,7 +32,7 @@ pub struct SlurmNames {
 /// Whether a job starts that Railyard knows nothing of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WhenAway {
-    /// Slurm queues it again.
+    /// Slurm queues it again, or ends it where it is no batch job.
     Fail,
     /// It starts without what Railyard does for it.
     Allow,

@@ -60,6 +60,13 @@ impl Slurm {
     /// # Errors
     /// There is no Slurm, or it does not start.
     pub fn up(nodes: &[&str], hooks: &[(&str, String)]) -> Result<Self, String> {
+        // Another process may have taken a port between its choice and its use.
+        Self::begin(nodes, hooks).or_else(|first| {
+            Self::begin(nodes, hooks).map_err(|second| format!("{second}; the first time: {first}"))
+        })
+    }
+
+    fn begin(nodes: &[&str], hooks: &[(&str, String)]) -> Result<Self, String> {
         let programs = programs().ok_or("there is no Slurm, or no root for namespaces")?;
         let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
         let at = folder.path();

@@ -177,7 +177,8 @@ pub fn slurm() -> Result<PathBuf> {
     const DAEMONS: [&str; 3] = ["slurmctld", "slurmd", "slurmstepd"];
     let has = |folder: &Path| {
         let sbin = folder.join("usr/sbin");
-        sbin.join("munged").exists() && DAEMONS.iter().all(|daemon| sbin.join(daemon).exists())
+        let has_clients = folder.join("usr/bin/sbatch").exists();
+        has_clients && sbin.join("munged").exists() && DAEMONS.iter().all(|daemon| sbin.join(daemon).exists())
     };
     if has(Path::new("/")) {
         return Ok("/".into());
@@ -186,7 +187,10 @@ pub fn slurm() -> Result<PathBuf> {
     if !has(&folder) {
         debian("slurm", &PACKAGES)?;
         for daemon in DAEMONS {
-            std::os::unix::fs::symlink(format!("{daemon}-wlm"), folder.join("usr/sbin").join(daemon))?;
+            let link = folder.join("usr/sbin").join(daemon);
+            // An earlier run may have ended in the middle.
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink(format!("{daemon}-wlm"), link)?;
         }
     }
     if has(&folder) { Ok(folder) } else { Err("the packages slurmctld and slurmd have no daemons".into()) }

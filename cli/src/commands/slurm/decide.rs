@@ -14,7 +14,7 @@ const REASON: usize = 200;
 pub struct SlurmNode {
     /// No new job is placed on it.
     pub is_drained: bool,
-    /// Why, in the words of who drained it; empty where it is not.
+    /// Why it is drained, down or failing, in the words of who made it so; empty where nobody said.
     pub reason: String,
 }
 
@@ -62,7 +62,8 @@ pub fn actions(ours: &[v1::Node], slurm: &BTreeMap<String, SlurmNode>) -> Vec<Ac
         match unfit(server) {
             Some(why) => {
                 let reason: String = format!("{OURS}{why}").chars().take(REASON).collect();
-                if !there.is_drained || (is_ours && there.reason != reason) {
+                let is_free = there.reason.is_empty() || is_ours;
+                if is_free && !(there.is_drained && there.reason == reason) {
                     all.push(Action::Drain { node, reason });
                 }
             }
@@ -115,6 +116,7 @@ mod tests {
             server("theirs", None),
             server("both", Some("fan")),
             server("elsewhere", Some("fan")),
+            server("down", Some("fan")),
             quiet,
             bad,
         ];
@@ -125,11 +127,15 @@ mod tests {
             ("again", Some("railyard: cordoned: fan")),
             ("theirs", Some("new disk")),
             ("both", Some("new disk")),
+            ("down", Some("bad DIMM")),
             ("unknown", None),
             ("quiet", None),
             ("bad", Some("railyard: cordoned: x")),
         ];
-        let slurm = slurm.into_iter().map(|(name, reason)| (name.to_owned(), there(reason))).collect();
+        let mut slurm: BTreeMap<_, _> =
+            slurm.into_iter().map(|(name, reason)| (name.to_owned(), there(reason))).collect();
+        // Down, and not drained: whoever made it so has said why.
+        slurm.get_mut("down").unwrap().is_drained = false;
         let drain = |node: &str, reason: &str| Action::Drain { node: node.into(), reason: reason.into() };
         assert_eq!(
             actions(&ours, &slurm),

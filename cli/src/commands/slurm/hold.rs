@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use proto_rpc::ErrorClass;
 use proto_wire::v1::{self, job_status::Phase};
 
-use super::job::{JOB, SlurmJob};
+use super::job::{JOB, SlurmJob, is_name};
 use crate::{
     args::{SlurmEpilog, SlurmProlog, WhenAway},
     client::{Api, JobRef, repeat},
@@ -19,6 +19,9 @@ use crate::{
 /// Phases of jobs that hold servers, or will.
 const ACTIVE: [Phase; 5] =
     [Phase::Pending, Phase::Reserved, Phase::Preparing, Phase::Running, Phase::Recovering];
+
+/// A controller that has not answered one call within this time is away.
+const CALL: Duration = Duration::from_secs(10);
 
 /// Holds the servers.
 ///
@@ -64,12 +67,13 @@ async fn held(args: &SlurmProlog, job: &SlurmJob, api: impl Fn() -> Result<Api, 
     };
     let begin = tokio::time::Instant::now();
     // What an earlier start of it holds, whose end nobody could tell us, would keep this one out of its servers.
+    let brief = api.within(CALL.min(args.timeout));
     let earlier =
-        give_back(&api, &tenant, &args.names.prefix, |name, id| id == job.id && name.name != job.name);
+        give_back(&brief, &tenant, &args.names.prefix, |name, id| id == job.id && name.name != job.name);
     within("giving back what an earlier start held", args.timeout, earlier).await?;
     let left = args.timeout.saturating_sub(begin.elapsed());
     let made = repeat(format!("hold the servers of job {}", job.id), |_| {
-        let (mut client, request) = (api.within(args.timeout).jobs(), request.clone());
+        let (mut client, request) = (brief.jobs(), request.clone());
         async move { client.create_job(request).await }
     });
     let made = within("a controller's answer", left, made).await?;
@@ -124,7 +128,7 @@ pub async fn allocations(api: &Api, tenant: &str, prefix: &str) -> Result<Vec<(J
     let of_slurm = |job: &v1::Job| {
         let metadata = job.metadata.as_ref()?;
         let id = metadata.labels.get(JOB)?.parse().ok()?;
-        metadata.name.starts_with(prefix).then(|| (JobRef::of(job), id))
+        is_name(&metadata.name, prefix, id).then(|| (JobRef::of(job), id))
     };
     Ok(list.jobs.iter().filter_map(of_slurm).collect())
 }

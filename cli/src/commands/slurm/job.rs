@@ -59,6 +59,17 @@ pub fn of(prefix: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Slu
     })
 }
 
+/// Whether an allocation for job `id` is called so by this prefix: nothing but the number, and the number of the start, may follow it, so that
+/// `slurm-b-42` is none of `slurm-`.
+#[must_use]
+pub fn is_name(name: &str, prefix: &str, id: u64) -> bool {
+    let Some(rest) = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(&id.to_string())) else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    rest.is_empty() || rest.strip_prefix("-r").is_some_and(is_number)
+}
+
 impl SlurmJob {
     /// The allocation that holds its servers, and these only.
     #[must_use]
@@ -143,6 +154,15 @@ mod tests {
         let mut again = ALL;
         again[3].1 = "2";
         assert_eq!(said(&again).unwrap().name, "slurm-42-r2");
+    }
+
+    #[test]
+    fn an_allocation_of_another_clusters_prefix_is_not_ours() {
+        let all = [("slurm-42", true), ("slurm-42-r3", true), ("slurm-b-42", false), ("slurm-423", false)];
+        let odd = [("slurm-42-r", false), ("slurm-42-rx", false), ("slurm-42-x", false), ("my-42", false)];
+        for (name, is) in all.into_iter().chain(odd) {
+            assert_eq!(is_name(name, "slurm-", 42), is, "{name}");
+        }
     }
 
     #[test]

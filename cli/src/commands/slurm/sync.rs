@@ -27,6 +27,7 @@ pub async fn run(args: &SlurmSync, api: &Api) -> Result<(), Error> {
 }
 
 async fn once(args: &SlurmSync, api: &Api) -> Result<(), Error> {
+    tools::sees_all().await?;
     // In this order: whatever is held was held for a job that Slurm had before it is asked.
     let held = allocations(api, &api.tenant, &args.names.prefix).await?;
     let jobs = tools::jobs().await?;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    env,
     process::Stdio,
     time::Duration,
 };
@@ -15,6 +16,13 @@ const LIMIT: Duration = Duration::from_secs(30);
 async fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
     let failed = |why: String| Error::Config(format!("{program} {}: {why}", arguments.join(" ")));
     let mut command = tokio::process::Command::new(program);
+    // Variables that would make squeue and sinfo leave something out, or ask another cluster.
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["SQUEUE_", "SINFO_"].iter().any(|prefix| text.starts_with(prefix)) || text == "SLURM_CLUSTERS" {
+            command.env_remove(&name);
+        }
+    }
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let ran = tokio::time::timeout(LIMIT, command.output()).await;
     let ran = ran.map_err(|_| Error::Timeout { what: format!("Slurm's {program}"), limit: LIMIT })?;
@@ -31,7 +39,7 @@ async fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
 /// # Errors
 /// [`Error::Config`] or [`Error::Timeout`] if squeue does not answer.
 pub async fn jobs() -> Result<BTreeSet<u64>, Error> {
-    let text = output("squeue", &["--noheader", "--array", "--format=%A"]).await?;
+    let text = output("squeue", &["--noheader", "--all", "--array", "--format=%A"]).await?;
     numbers(&text)
 }
 
@@ -40,6 +48,31 @@ fn numbers(text: &str) -> Result<BTreeSet<u64>, Error> {
         line.parse().map_err(|_| Error::Config(format!("squeue: {line:?} is no number of a job")))
     };
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(number).collect()
+}
+
+/// Slurm shows all jobs to this process: it is root's or SlurmUser's. To others hidden partitions and private jobs look as if they had ended.
+///
+/// # Errors
+/// [`Error::Config`] if it is not, or [`Error::Timeout`] if slurmctld does not answer.
+pub async fn sees_all() -> Result<(), Error> {
+    let own = rustix::process::geteuid().as_raw();
+    let text = output("scontrol", &["show", "config"]).await?;
+    let user = slurm_user(&text)
+        .ok_or_else(|| Error::Config("scontrol show config: there is no SlurmUser".to_owned()))?;
+    if own == 0 || own == user {
+        return Ok(());
+    }
+    Err(Error::Config(format!(
+        "Slurm may not show all jobs to this user ({own}), and what is held for those that it does not show would be given back: run it as root or \
+         as SlurmUser ({user})"
+    )))
+}
+
+/// The number of `SlurmUser = slurm(64030)`.
+fn slurm_user(config: &str) -> Option<u32> {
+    let line =
+        config.lines().find_map(|line| line.strip_prefix("SlurmUser")?.trim_start().strip_prefix('='))?;
+    line.split_once('(')?.1.split_once(')')?.0.parse().ok()
 }
 
 /// All nodes of all partitions.
@@ -58,7 +91,8 @@ fn parsed(text: &str) -> Result<BTreeMap<String, SlurmNode>, Error> {
             return Err(Error::Config(format!("sinfo: {line:?} is no name, state and reason")));
         };
         let is_drained = state.starts_with("drain");
-        let reason = if is_drained { reason.trim().to_owned() } else { String::new() };
+        // So sinfo writes that there is none.
+        let reason = if reason.trim() == "none" { String::new() } else { reason.trim().to_owned() };
         Ok((name.to_owned(), SlurmNode { is_drained, reason }))
     };
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(node).collect()
@@ -89,6 +123,10 @@ mod tests {
         assert!(numbers("4\nx7\n").unwrap_err().to_string().contains("\"x7\""));
         let nodes = parsed("n0|idle|none\nn1|draining*|railyard: cordoned: a | b\nn1|drained|x\n").unwrap();
         assert_eq!(nodes["n0"], SlurmNode { is_drained: false, reason: String::new() });
+        let down = parsed("n2|down|bad DIMM").unwrap();
+        assert_eq!(down["n2"], SlurmNode { is_drained: false, reason: "bad DIMM".into() });
+        assert_eq!(slurm_user("SlurmdUser   = root(0)\nSlurmUser     = slurm(64030)\n"), Some(64030));
+        assert_eq!(slurm_user("SlurmUser = \n"), None);
         assert_eq!(nodes["n1"].reason, "x");
         assert_eq!(parsed("n1|drained|a | b").unwrap()["n1"].reason, "a | b");
         assert!(parsed("n0 idle").unwrap_err().to_string().contains("no name, state and reason"));
