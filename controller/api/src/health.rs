@@ -48,7 +48,7 @@ impl HealthService for Health {
             let known = self.known.clone();
             let usages = self.context.handle.sessions().usages();
             let work = move || {
-                let shown = known.ports.shown(&inputs, now, &switch::ports::nics(stalled, &usages));
+                let shown = known.ports.shown(&inputs, now, &switch::ports::nics(stalled, &usages, now));
                 switch::health::rows(&inputs, &observed, &shown)
             };
             let (rows, left_out) = spawn_blocking(work).await.map_err(|_| unexpected())?;

@@ -70,7 +70,7 @@ impl Switches {
         let known = self.known.clone();
         let usages = self.context.handle.sessions().usages();
         let fill = move || {
-            let shown = known.ports.shown(&inputs, now, &ports::nics(stalled, &usages));
+            let shown = known.ports.shown(&inputs, now, &ports::nics(stalled, &usages, now));
             status::fill(&inputs.cluster(), &mut switches, &observed, &known.board, &shown);
             switches
         };

@@ -27,12 +27,11 @@ use node_agent_qos_apply::{flaps::Flaps, keep::Faults};
 use proto_model::{
     Nic, NicCondition, NicConditionCode, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp,
 };
-use proto_wire::v1::NicNotifications;
 use tokio::sync::watch;
 
 use super::{
     metrics::AgentMetrics,
-    notifications::{Notifications, Totals},
+    notifications::{Counted, Notifications, Totals},
 };
 use crate::saved_health;
 
@@ -40,6 +39,8 @@ use crate::saved_health;
 const EVERY: Duration = Duration::from_secs(1);
 /// How often series for Prometheus are brought up to date: it asks every 15 s or so.
 const REPORT: u32 = 5;
+/// A port that was read longer ago, in milliseconds, cannot be read now.
+const READ: u64 = 5_000;
 /// The condition of a NIC whose class of service is not as its profile says.
 static CLASS_OF_SERVICE: NicConditionCode = NicConditionCode::ClassOfService;
 /// Notes that wait for the thread.
@@ -80,7 +81,7 @@ pub struct Watcher {
     /// What is wrong with NICs, by device; changes only with a verdict.
     pub reported: watch::Receiver<Vec<NicHealth>>,
     /// Congestion notifications of each rail's NIC, every few seconds.
-    pub notifications: watch::Receiver<Vec<NicNotifications>>,
+    pub notifications: watch::Receiver<Counted>,
 }
 
 impl Watcher {
@@ -91,7 +92,7 @@ impl Watcher {
     pub fn start(place: CounterPaths, nics: &[Nic], metrics: AgentMetrics) -> std::io::Result<Self> {
         let (notes, received) = sync_channel(NOTES);
         let (notify, reported) = watch::channel(Vec::new());
-        let (notified, notifications) = watch::channel(Vec::new());
+        let (notified, notifications) = watch::channel((Instant::now(), Vec::new()));
         let mut watching = Watching::new(place, metrics, notify, notified);
         watching.poller.watch(nics);
         // What was wrong before a restart still is: the first registration says so.
@@ -131,7 +132,7 @@ struct Watching {
     metrics: AgentMetrics,
     notify: watch::Sender<Vec<NicHealth>>,
     notifications: Notifications,
-    notified: watch::Sender<Vec<NicNotifications>>,
+    notified: watch::Sender<Counted>,
     /// Wall clock at the start, and the clock that never steps.
     begun: (u64, Instant),
     /// What has been counted in the series already.
@@ -151,7 +152,7 @@ impl Watching {
         place: CounterPaths,
         metrics: AgentMetrics,
         notify: watch::Sender<Vec<NicHealth>>,
-        notified: watch::Sender<Vec<NicNotifications>>,
+        notified: watch::Sender<Counted>,
     ) -> Self {
         let real = place.root.as_os_str() == "/";
         let statistics: Box<dyn OpenStatistics> = if real {
@@ -212,7 +213,7 @@ impl Watching {
                     self.check(self.now());
                     if checks.is_multiple_of(REPORT) {
                         self.count();
-                        self.count_notifications();
+                        self.count_notifications(self.now());
                     }
                     checks = checks.wrapping_add(1);
                     // A check that took long is not made up for.
@@ -416,10 +417,12 @@ impl Watching {
     }
 
     /// What each rail's NIC has counted of congestion; of two on one rail, both together.
-    fn count_notifications(&mut self) {
+    fn count_notifications(&mut self, now: Timestamp) {
         let mut rails: BTreeMap<u32, Totals> = BTreeMap::new();
         for (_, port) in self.state.ports().filter(|(_, port)| !port.device.is_empty()) {
-            let total = |kind| port.counts(kind).then(|| port.totals[kind]);
+            // Of one that cannot be read now, what it counted before says nothing.
+            let is_read = now.0.saturating_sub(port.seen_at().0) <= READ;
+            let total = |kind| (is_read && port.counts(kind)).then(|| port.totals[kind]);
             let own = Totals { sent: total(CounterKind::CnpSent), received: total(CounterKind::CnpGot) };
             let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
             rails
@@ -432,7 +435,7 @@ impl Watching {
         }
         let at = u64::try_from(self.begun.1.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.notifications.take(at, &rails);
-        self.notified.send_replace(self.notifications.report());
+        self.notified.send_replace((Instant::now(), self.notifications.report()));
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{identity, setup::Setup, steps::Attached, upload, usage};
+use crate::agent::{identity, notifications::Counted, setup::Setup, steps::Attached, upload, usage};
 
 /// Messages that wait for the controller; more than that is a controller that does not read, and the stream is ended.
 pub const OUTGOING: usize = 1024;
@@ -54,7 +54,7 @@ pub enum LinkEvent {
 pub async fn keep(
     setup: Arc<Setup>,
     client: Client,
-    notifications: Option<watch::Receiver<Vec<v1::NicNotifications>>>,
+    notifications: Option<watch::Receiver<Counted>>,
     events: mpsc::Sender<LinkEvent>,
 ) {
     let policy = RetryPolicy::default();

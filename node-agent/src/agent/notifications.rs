@@ -1,14 +1,23 @@
 //! Congestion notifications of NICs, as the controller joins them with what the leaves mark: sums over windows that are so long, and end so long
 //! ago, that no reader takes a burst that has just begun for one that nobody answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant},
+};
 
 use proto_wire::v1;
 
 /// Milliseconds that both windows reach back.
 const WINDOW: u64 = 240_000;
 /// What was sent later than so many milliseconds ago may not have been counted by others yet.
-const SETTLED: u64 = 20_000;
+const SETTLED: u64 = 40_000;
+
+/// Sums of all NICs, and when they were made.
+pub type Counted = (Instant, Vec<v1::NicNotifications>);
+
+/// Sums that were made longer ago are of no use: whoever makes them waits for a NIC.
+pub const FRESH: Duration = Duration::from_secs(7);
 
 /// What a NIC has sent and received since its agent began; `None` where it does not count that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,9 +91,9 @@ mod tests {
             let expected = match second {
                 // It was not watched for long enough.
                 ..240 => (None, None),
-                240..=320 => (Some(0), Some(since)),
-                321..=540 => (Some(10 * (second - 320)), Some(since.min(240))),
-                _ => (Some(10 * (second - 20 - (second - 240).max(300))), Some(240)),
+                240..=340 => (Some(0), Some(since)),
+                341..=540 => (Some(10 * (second - 340)), Some(since.min(240))),
+                _ => (Some(10 * (second - 40 - (second - 240).max(300))), Some(240)),
             };
             assert_eq!(reported(&kept), expected, "{second}");
         }

@@ -15,7 +15,10 @@ use node_agent_rank::cgroup;
 use proto_wire::v1;
 use tokio::sync::watch;
 
-use crate::agent::recover;
+use crate::agent::{
+    notifications::{Counted, FRESH},
+    recover,
+};
 
 /// Between two samples; what is reported is the mean over this time.
 const EVERY: Duration = Duration::from_secs(5);
@@ -44,7 +47,7 @@ struct Sample {
 /// Samples for ever, beside everything else: counts that the kernel is slow to give delay no heartbeat.
 pub async fn sample(
     data: DataDir,
-    notifications: Option<watch::Receiver<Vec<v1::NicNotifications>>>,
+    notifications: Option<watch::Receiver<Counted>>,
     to: watch::Sender<Option<v1::ServerUsage>>,
 ) {
     let mut sampler = Sampler::default();
@@ -60,7 +63,9 @@ pub async fn sample(
         });
         sampler = after;
         if let Some(usage) = usage {
-            let notifications = notifications.as_ref().map(|all| all.borrow().clone()).unwrap_or_default();
+            let counted = notifications.as_ref().map(|all| all.borrow().clone());
+            let fresh = counted.filter(|(at, _)| at.elapsed() <= FRESH);
+            let notifications = fresh.map(|(_, all)| all).unwrap_or_default();
             to.send_replace(Some(v1::ServerUsage { notifications, ..usage }));
         }
         tokio::time::sleep(EVERY).await;
@@ -252,7 +257,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (sender, mut receiver) = watch::channel(None);
         let counted = v1::NicNotifications { rail: 1, sent: Some(2), received: Some(3) };
-        let (_counts, notifications) = watch::channel(vec![counted]);
+        let (_counts, notifications) = watch::channel((Instant::now(), vec![counted]));
         let data = DataDir::open(folder.path()).unwrap();
         let sampling = tokio::spawn(sample(data, Some(notifications), sender));
         receiver.changed().await.unwrap();

@@ -37,7 +37,7 @@ pub struct ServerUsage {
 /// Congestion notification packets (CNPs) of one NIC; `None` where it does not count them, or was not watched for so long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NicNotifications {
-    /// Sent for packets that came with ECN's mark, between 240 and 20 s before the report.
+    /// Sent for packets that came with ECN's mark, between 240 and 40 s before the report.
     pub sent: Option<u64>,
     /// Received, within 240 s before the report.
     pub received: Option<u64>,

@@ -114,10 +114,22 @@ impl Ports {
     }
 }
 
+/// What agents have said longer ago than so many milliseconds says nothing of what leaves have counted since. With what an agent takes (7 s for the sums,
+/// 5 s between two reports) that is less than the 40 s on which both windows count.
+const REPORTED: u64 = 20_000;
+
 /// What servers say of their NICs: `stalled` are rails of servers that hold up their NICs themselves, `usages` what agents report.
-pub(crate) fn nics(stalled: BTreeSet<(String, u32)>, usages: &[(NodeName, Arc<ServerUsage>)]) -> NicReports {
+pub(crate) fn nics(
+    stalled: BTreeSet<(String, u32)>,
+    usages: &[(NodeName, Arc<ServerUsage>)],
+    now: Timestamp,
+) -> NicReports {
     let mut all = NicReports::new();
-    for (node, usage) in usages.iter().filter(|(_, usage)| !usage.notifications.is_empty()) {
+    let is_new = |usage: &ServerUsage| now.0.abs_diff(usage.time.0) <= REPORTED;
+    for (node, usage) in usages.iter().filter(|(_, usage)| is_new(usage)) {
+        if usage.notifications.is_empty() {
+            continue;
+        }
         let own = all.entry(node.to_string()).or_default();
         for (rail, said) in &usage.notifications {
             let nic = own.entry(*rail).or_default();
@@ -161,9 +173,21 @@ mod tests {
     fn what_servers_say_of_their_nics_is_put_together() {
         let node = |name: &str| NodeName::new(name).unwrap();
         let said = NicNotifications { sent: Some(7), received: None };
-        let counts = ServerUsage { notifications: [(1, said)].into(), ..ServerUsage::default() };
-        let usages = [(node("n0"), Arc::new(counts)), (node("n1"), Arc::default())];
-        let all = nics([("n0".to_owned(), 1), ("n2".to_owned(), 0)].into(), &usages);
+        let counts = |time| {
+            Arc::new(ServerUsage {
+                time: Timestamp(time),
+                notifications: [(1, said)].into(),
+                ..ServerUsage::default()
+            })
+        };
+        // That of n3 is old.
+        let usages = [
+            (node("n0"), counts(90_000)),
+            (node("n1"), Arc::default()),
+            (node("n3"), counts(89_999 - REPORTED)),
+        ];
+        let stalled = [("n0".to_owned(), 1), ("n2".to_owned(), 0)].into();
+        let all = nics(stalled, &usages, Timestamp(90_000));
         let stalls = NicReport { host_stalls: Some(true), ..NicReport::default() };
         let expected = [
             ("n0".to_owned(), [(1, NicReport { sent: Some(7), ..stalls })].into()),

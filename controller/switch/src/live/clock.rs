@@ -11,11 +11,14 @@ pub(super) struct Clock {
     last: u64,
     /// Microseconds that are to be added to the switch's time; none before the first report.
     offset: Option<i64>,
+    /// One of both clocks was set since the report before.
+    has_jumped: bool,
 }
 
 impl Clock {
     /// The time of a reading by our clock, in milliseconds. A switch that does not say it has read when it was heard.
     pub(super) fn heard(&mut self, read_ms: u64, now_ms: u64) -> u64 {
+        self.has_jumped = false;
         if read_ms == 0 {
             return now_ms;
         }
@@ -25,8 +28,16 @@ impl Clock {
         let known = self.offset.filter(|known| read_ms >= self.last && is_under_way(known));
         let aged = |known: i64| known + signed(read_ms - self.last) * 1_000 / signed(FORGET);
         let offset = known.map_or(now_offset, |known| aged(known).min(now_offset));
+        self.has_jumped = self.offset.is_some() && known.is_none();
         (self.last, self.offset) = (read_ms, Some(offset));
         u64::try_from((read * 1_000 + offset).div_euclid(1_000)).unwrap_or(0)
+    }
+}
+
+impl Clock {
+    /// The last report shows that the switch's clock or ours was set, or that it was under way for long.
+    pub(super) const fn has_jumped(&self) -> bool {
+        self.has_jumped
     }
 }
 
@@ -48,8 +59,10 @@ mod tests {
         // The quickest so far.
         assert_eq!(clock.heard(3_000, 52_010), 52_010);
         assert_eq!(clock.heard(4_000, 53_015), 53_010);
+        assert!(!clock.has_jumped());
         // It has started anew, or its clock has jumped.
         assert_eq!(clock.heard(10, 54_000), 54_000);
+        assert!(clock.has_jumped());
         assert_eq!(clock.heard(20, 60_000), 60_000);
         assert_eq!(clock.heard(0, 61_000), 61_000);
         // Nothing that is said breaks anything.

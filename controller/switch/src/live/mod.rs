@@ -108,12 +108,18 @@ impl Live {
     ) {
         let Some(own) = self.net.index(switch) else { return };
         let at = self.clocks[own].heard(read_ms, now_ms);
+        if self.clocks[own].has_jumped() {
+            self.net.of_switch(own).for_each(|port| self.marks[port.0 as usize].forget());
+        }
         for sample in samples {
             let Some(port) = self.net.port(own, sample.port) else { continue };
             let counted = sample.lossless.unwrap_or_default();
             let totals = [sample.damaged, sample.link_changes, counted.drops, counted.storms];
             self.rises[port.0 as usize].take(at, sample.is_up, totals);
-            self.marks[port.0 as usize].take(at, counted.marked);
+            // A counter that is not there, or not yet, is 0; counting from that, all marks of its life would be new.
+            if counted.marked > 0 {
+                self.marks[port.0 as usize].take(at, counted.marked);
+            }
             if sample.mbps > 0 {
                 self.watch.set_rate(port, sample.mbps);
             }
@@ -158,7 +164,7 @@ impl Live {
             for symptom in self.rises[port.0 as usize].symptoms(now_ms) {
                 add(switch, Some(name), symptom);
             }
-            for symptom in self.joined(port, now_ms, nics, &received) {
+            for symptom in self.joined(port, now_ms, nics, received) {
                 add(switch, Some(name), symptom);
             }
         }
@@ -215,30 +221,15 @@ impl Live {
         }
     }
 
-    /// Congestion notifications that arrived at the NICs of each rail, all together; none for a rail of which a NIC does not say.
-    fn received(&self, nics: &NicReports) -> BTreeMap<u32, Option<u64>> {
-        let mut rails = BTreeMap::new();
-        // Without any report, which is most clusters' case, nothing is to be added up.
-        if nics.values().flat_map(BTreeMap::values).all(|nic| nic.received.is_none()) {
-            return rails;
-        }
-        for port in self.net.plane.ports() {
-            let Some((server, _, rail)) = self.nic(port) else { continue };
-            let own = report(nics, server, rail).received;
-            let all = rails.entry(rail).or_insert(Some(0_u64));
-            *all = all.zip(own).map(|(all, own)| all.saturating_add(own));
-        }
-        rails
+    /// Congestion notifications that arrived at all NICs together, since a leaf may serve several rails; none where one of them does not say.
+    fn received(&self, nics: &NicReports) -> Option<u64> {
+        let ports = self.net.plane.ports().filter_map(|port| self.nic(port));
+        let mut each = ports.map(|(server, _, rail)| report(nics, server, rail).received);
+        each.try_fold(0_u64, |all, own| Some(all.saturating_add(own?)))
     }
 
     /// What a leaf's port and the NIC behind it show together.
-    fn joined(
-        &self,
-        port: PortId,
-        now_ms: u64,
-        nics: &NicReports,
-        received: &BTreeMap<u32, Option<u64>>,
-    ) -> Vec<Symptom> {
+    fn joined(&self, port: PortId, now_ms: u64, nics: &NicReports, received: Option<u64>) -> Vec<Symptom> {
         let Some((server, nic, rail)) = self.nic(port) else { return Vec::new() };
         let said = report(nics, server, rail);
         let interval = self.watch.last(port, now_ms).filter(|interval| !interval.is_stopped);
@@ -247,7 +238,7 @@ impl Live {
             host_stalls: said.host_stalls.map(u64::from),
             marked: self.marks[port.0 as usize].settled(now_ms),
             notified: said.sent,
-            handled: received.get(&rail).copied().flatten(),
+            handled: received,
         };
         let percent = (both.port_paused + 5) / 10;
         let marked = both.marked;
@@ -258,7 +249,7 @@ impl Live {
                 Join::HostMemory => Symptom::Paused { percent, server, nic, by_host: true },
                 Join::SlowReceiver => Symptom::Paused { percent, server, nic, by_host: false },
                 Join::MarksUnanswered => Symptom::MarksUnanswered { marked, server, nic },
-                Join::NotificationsLost => Symptom::NotificationsLost { marked, server, nic, sent, rail },
+                Join::NotificationsLost => Symptom::NotificationsLost { marked, server, nic, sent },
             }
         };
         join(&both).into_iter().map(symptom).collect()

@@ -70,7 +70,7 @@ pub enum Symptom {
     },
     /// A NIC notifies senders of congestion, and none of them receives that.
     #[error(
-        "{marked} packets to {server} ({nic}) left with ECN's mark within three minutes; the NIC has sent {sent} notifications, and no NIC of rail {rail} has received any: the way back loses them, or who sends is not of this cluster"
+        "{marked} packets to {server} ({nic}) left with ECN's mark within three minutes; the NIC has sent {sent} notifications, and no NIC of the fabric has received any: the way back loses them, or who sends is not of this cluster"
     )]
     NotificationsLost {
         /// Packets.
@@ -81,8 +81,6 @@ pub enum Symptom {
         nic: String,
         /// Notifications.
         sent: u64,
-        /// The index of the rail.
-        rail: u32,
     },
     /// The PFC watchdog found storms lately, and dropped what it holds back.
     #[error("the PFC watchdog found {0} storms within the last two minutes, and dropped what it held back")]

@@ -12,7 +12,7 @@ struct Rig {
     keeper: watch::Sender<Faults>,
     flaps: watch::Sender<Flaps>,
     reported: watch::Receiver<Vec<NicHealth>>,
-    notifications: watch::Receiver<Vec<NicNotifications>>,
+    notifications: watch::Receiver<Counted>,
     registry: proto_rpc::Metrics,
 }
 
@@ -27,7 +27,7 @@ impl Rig {
         let place = CounterPaths { root: root.path().to_owned(), kept, faults, flaps };
         let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
         let (notify, reported) = watch::channel(Vec::new());
-        let (notified, notifications) = watch::channel(Vec::new());
+        let (notified, notifications) = watch::channel((Instant::now(), Vec::new()));
         let mut watching = Watching::new(place, AgentMetrics::new(&registry), notify, notified);
         watching.poller.watch(std::slice::from_ref(&nic));
         Self { root, nic, watching, keeper, flaps: report_flaps, reported, notifications, registry }
@@ -139,20 +139,21 @@ fn a_link_that_is_taken_down_here_is_no_flap() {
 #[test]
 fn notifications_are_told_of_every_rail_and_unknown_until_they_were_counted_for_long_enough() {
     let Rig { root: _root, mut watching, notifications, .. } = Rig::new();
-    watching.count_notifications();
-    assert_eq!(*notifications.borrow(), [], "no counter was read yet");
+    watching.count_notifications(Timestamp(500));
+    assert_eq!(notifications.borrow().1, [], "no counter was read yet");
     watching.check(Timestamp(1000));
     let port = watching.state.ports().next().unwrap().1;
     assert!(port.counts(CounterKind::CnpSent) && port.counts(CounterKind::CnpGot), "mlx5 counts both");
-    watching.count_notifications();
-    assert_eq!(*notifications.borrow(), [NicNotifications { rail: 0, sent: None, received: None }]);
+    watching.count_notifications(Timestamp(2000));
+    let unknown = proto_wire::v1::NicNotifications { rail: 0, sent: None, received: None };
+    assert_eq!(notifications.borrow().1, [unknown]);
 }
 
 #[test]
 fn nics_are_told_when_the_thread_is_not_behind_any_more() {
     let (notes, received) = sync_channel(1);
     let (_report, reported) = watch::channel(Vec::new());
-    let (_notified, notifications) = watch::channel(Vec::new());
+    let (_notified, notifications) = watch::channel((Instant::now(), Vec::new()));
     let mut watcher = Watcher { notes, due: None, reported, notifications };
     watcher.note(Note::Jobs(Vec::new()));
     watcher.nics(&[nic(0, "mlx5_0", "ens0")]);
