@@ -79,7 +79,7 @@ fn by_hand(tables: &mut ConfigDb, random: &mut Random) -> String {
     let key = keys[random.index(keys.len())].clone();
     if random.index(3) == 0 && OWNED.contains(&table.as_str()) {
         let key = format_compact!("{key}x");
-        let field = Row::from([("by_hand".into(), Field::Text("1".into()))]);
+        let field = Row::from_iter([("by_hand".into(), Field::Text("1".into()))]);
         rows.insert(key.clone(), field);
         return format!("{table}|{key}");
     }

@@ -72,7 +72,7 @@ struct Spot<'a> {
 
 impl Spot<'_> {
     fn fields(&self, desired: &Row, found: &Row, all: &mut Vec<Change>) {
-        for (field, value) in desired {
+        for (field, value) in desired.iter() {
             let was = found.get(field);
             if was != Some(value) {
                 let step = if was.is_some() { Step::Replace } else { Step::Add };
@@ -80,7 +80,7 @@ impl Spot<'_> {
             }
         }
         if OWNED.contains(&self.table) {
-            for (field, value) in found.iter().filter(|(field, _)| !desired.contains_key(*field)) {
+            for (field, value) in found.iter().filter(|(field, _)| !desired.contains_key(field)) {
                 all.push(self.change(field, Step::Remove, "", &text(value)));
             }
         }

@@ -5,5 +5,6 @@ pub mod dialect;
 pub mod files;
 pub mod frr;
 pub mod names;
+mod row;
 pub mod sonic;
 pub mod tables;

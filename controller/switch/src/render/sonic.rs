@@ -12,7 +12,7 @@ use proto_profile::{EcnThresholds, WatchdogAction};
 
 use super::{
     names::Names,
-    tables::{ConfigDb, Text},
+    tables::{ConfigDb, Draft, Text},
 };
 use crate::{
     model::Name,
@@ -80,17 +80,17 @@ const fn maps(qos: &PortQos) -> [Option<&Arc<Map>>; 5] {
 /// The tables of `state`.
 #[must_use]
 pub fn config_db(state: &SwitchState) -> ConfigDb {
-    let (mut db, mut used) = (ConfigDb::default(), Used::default());
+    let (mut db, mut used) = (Draft::default(), Used::default());
     device(state, &mut db);
     for (name, port) in &state.ports {
         self::port(name, port, &mut db);
         qos(name, port, &mut used, &mut db);
     }
     named(&used, &mut db);
-    db
+    db.done()
 }
 
-fn device(state: &SwitchState, db: &mut ConfigDb) {
+fn device(state: &SwitchState, db: &mut Draft) {
     let model = if state.model == BufferModel::Dynamic { "dynamic" } else { "traditional" };
     db.fields("DEVICE_METADATA", "localhost")
         .set("hostname", &state.name)
@@ -98,8 +98,8 @@ fn device(state: &SwitchState, db: &mut ConfigDb) {
         .set("docker_routing_config_mode", "split")
         .set_some("bgp_asn", state.asn);
     if let Some(address) = state.loopback {
-        db.row("LOOPBACK_INTERFACE", "Loopback0");
-        db.row("LOOPBACK_INTERFACE", &format!("Loopback0|{address}/32"));
+        db.fields("LOOPBACK_INTERFACE", "Loopback0");
+        db.fields("LOOPBACK_INTERFACE", &format!("Loopback0|{address}/32"));
     }
     if let Some(pattern) = state.pattern {
         db.fields("LOSSLESS_TRAFFIC_PATTERN", SITE)
@@ -123,7 +123,7 @@ fn device(state: &SwitchState, db: &mut ConfigDb) {
     }
 }
 
-fn port(name: &Name, port: &PortState, db: &mut ConfigDb) {
+fn port(name: &Name, port: &PortState, db: &mut Draft) {
     let name = name.as_str();
     let mut lanes = Text::default();
     for lane in &port.lanes {
@@ -141,7 +141,7 @@ fn port(name: &Name, port: &PortState, db: &mut ConfigDb) {
     }
 }
 
-fn qos(name: &Name, port: &PortState, used: &mut Used, db: &mut ConfigDb) {
+fn qos(name: &Name, port: &PortState, used: &mut Used, db: &mut Draft) {
     let qos = &port.qos;
     let key = name.as_str();
     let names = maps(qos).into_iter().zip(&mut used.maps);
@@ -188,7 +188,7 @@ impl fmt::Display for GroupProfile<'_> {
     }
 }
 
-fn queue(key: &str, speed: Option<u32>, queue: &Queue, used: &mut Used, db: &mut ConfigDb) {
+fn queue(key: &str, speed: Option<u32>, queue: &Queue, used: &mut Used, db: &mut Draft) {
     let scheduler = queue.scheduler.map(|scheduler| match scheduler {
         Scheduler::Strict => used.schedulers.name(&scheduler, "strict"),
         Scheduler::Share(weight) => used.schedulers.name(&scheduler, format_args!("share{weight}")),
@@ -206,7 +206,7 @@ fn queue(key: &str, speed: Option<u32>, queue: &Queue, used: &mut Used, db: &mut
 }
 
 /// What ports refer to by name.
-fn named(used: &Used, db: &mut ConfigDb) {
+fn named(used: &Used, db: &mut Draft) {
     for (names, (table, _)) in used.maps.iter().zip(MAP_TABLES) {
         for (SharedMap(map), name) in names.iter() {
             let row = db.fields(table, name);
@@ -231,7 +231,7 @@ fn named(used: &Used, db: &mut ConfigDb) {
     }
 }
 
-fn wred(marking: &Marking, name: &str, db: &mut ConfigDb) {
+fn wred(marking: &Marking, name: &str, db: &mut Draft) {
     let EcnThresholds { kmin, kmax, pmax } = marking.at;
     let row = db.fields("WRED_PROFILE", name).set("ecn", if marking.ecn { "ecn_all" } else { "ecn_none" });
     ["green", "yellow", "red"].into_iter().fold(row, |row, colour| {

@@ -1,78 +1,26 @@
 //! `config_db.json` as it is: tables of rows of fields, all of them texts. Read strictly and bounded; tables that are not ours are kept.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, mem};
 
-use compact_str::{CompactString, ToCompactString};
+use compact_str::ToCompactString;
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{SeqAccess, Visitor},
+    de::{MapAccess, Visitor},
 };
 use thiserror::Error;
+
+pub use super::row::{Field, Row, Text};
 
 /// No switch's configuration is larger.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Nor has more rows.
 const ROWS_MAX: usize = 200_000;
 
-/// A name or a value: nearly all of a configuration's are so short that they need no memory of their own.
-pub type Text = CompactString;
-
-/// A field: a text, or a list of texts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(untagged)]
-pub enum Field {
-    /// A text.
-    Text(Text),
-    /// Several.
-    List(Box<[Text]>),
-}
-
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct OneOrMany;
-
-        impl<'de> Visitor<'de> for OneOrMany {
-            type Value = Field;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of texts")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Field, E> {
-                Ok(Field::Text(text.into()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Field, A::Error> {
-                let mut all = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    all.push(item);
-                }
-                Ok(Field::List(all.into()))
-            }
-        }
-
-        from.deserialize_any(OneOrMany)
-    }
-}
-
-impl Field {
-    /// It as one text; none for a list.
-    #[must_use]
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::List(_) => None,
-        }
-    }
-}
-
-/// A row: its fields by name.
-pub type Row = BTreeMap<Text, Field>;
 /// A table: its rows by key.
 pub type Table = BTreeMap<Text, Row>;
 
 /// All tables by name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct ConfigDb(pub BTreeMap<Text, Table>);
 
@@ -118,17 +66,90 @@ impl ConfigDb {
 
     /// Sets one field.
     pub fn set(&mut self, table: &str, key: &str, field: &str, value: impl ToCompactString) {
-        self.fields(table, key).set(field, value);
+        self.row(table, key).insert(field.into(), Field::Text(value.to_compact_string()));
     }
 
     /// The row, made where it is not there.
     pub fn row(&mut self, table: &str, key: &str) -> &mut Row {
         self.0.entry(table.into()).or_default().entry(key.into()).or_default()
     }
+}
 
-    /// The same, to set several fields of it.
-    pub(super) fn fields(&mut self, table: &str, key: &str) -> Fields<'_> {
-        Fields(self.row(table, key))
+impl<'de> Deserialize<'de> for ConfigDb {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        /// Rows as they come: put in order all at once, which is cheaper than one by one.
+        struct Rows(Table);
+
+        impl<'de> Deserialize<'de> for Rows {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                struct ByKey;
+
+                impl<'de> Visitor<'de> for ByKey {
+                    type Value = Rows;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("rows by key")
+                    }
+
+                    fn visit_map<A: MapAccess<'de>>(self, mut rows: A) -> Result<Rows, A::Error> {
+                        let mut all: Vec<(Text, Row)> = Vec::new();
+                        while let Some(row) = rows.next_entry()? {
+                            all.push(row);
+                        }
+                        // Of two rows of one key the later one holds.
+                        Ok(Rows(all.into_iter().collect()))
+                    }
+                }
+
+                from.deserialize_map(ByKey)
+            }
+        }
+
+        let tables = BTreeMap::<Text, Rows>::deserialize(from)?;
+        Ok(Self(tables.into_iter().map(|(name, Rows(rows))| (name, rows)).collect()))
+    }
+}
+
+/// Tables that are being written: rows are gathered as they come, and put in order once.
+#[derive(Default)]
+pub(super) struct Draft(Vec<(&'static str, Vec<(Text, Row)>)>);
+
+impl Draft {
+    /// The row, to set fields of it; a new one, unless it is the one that this table had last.
+    pub(super) fn fields(&mut self, table: &'static str, key: &str) -> Fields<'_> {
+        let known = self.0.iter().position(|(name, _)| *name == table);
+        let at = known.unwrap_or_else(|| {
+            self.0.push((table, Vec::new()));
+            self.0.len() - 1
+        });
+        let rows = &mut self.0[at].1;
+        if rows.last().is_none_or(|(last, _)| last != key) {
+            rows.push((key.into(), Row::new()));
+        }
+        let last = rows.len() - 1;
+        Fields(&mut rows[last].1)
+    }
+
+    /// Sets one field.
+    pub(super) fn set(&mut self, table: &'static str, key: &str, field: &str, value: impl ToCompactString) {
+        self.fields(table, key).set(field, value);
+    }
+
+    /// The tables, in order.
+    pub(super) fn done(self) -> ConfigDb {
+        let table = |(name, mut rows): (&'static str, Vec<(Text, Row)>)| {
+            rows.sort_by(|a, b| a.0.cmp(&b.0));
+            // A row that was begun twice is one.
+            rows.dedup_by(|later, first| {
+                let same = later.0 == first.0;
+                if same {
+                    first.1.extend(mem::take(&mut later.1));
+                }
+                same
+            });
+            (Text::from(name), rows.into_iter().collect())
+        };
+        ConfigDb(self.0.into_iter().map(table).collect())
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     render::{
         dialect::{self, Block, CUMULUS, EOS, NX_OS, VALUES},
         frr, sonic,
+        tables::Field,
     },
     sample::Shape,
     state::{BufferModel, SwitchState},
@@ -120,7 +121,8 @@ fn all_dscps_are_listed_and_all_values_are_texts() {
     let db = sonic::config_db(&state);
     let map = &db.0["DSCP_TO_TC_MAP"]["RAIL"];
     assert_eq!(map.len(), 64);
-    assert_eq!((map["26"].text(), map["48"].text(), map["0"].text()), (Some("3"), Some("6"), Some("0")));
+    let class = |dscp: &str| map.get(dscp).and_then(Field::text);
+    assert_eq!((class("26"), class("48"), class("0")), (Some("3"), Some("6"), Some("0")));
     let json: serde_json::Value = serde_json::from_str(&db.to_json().unwrap()).unwrap();
     let rows = json.as_object().unwrap().values().flat_map(|table| table.as_object().unwrap().values());
     assert!(rows.flat_map(|row| row.as_object().unwrap().values()).all(serde_json::Value::is_string));
