@@ -56,7 +56,7 @@ pub use revoke::RevokeCommand;
 pub use secret::{CreateCommand, CreateValues, parse_env_from};
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
-pub use slurm::{SlurmCommand, SlurmEpilog, SlurmProlog, SlurmSync, WhenAway};
+pub use slurm::{SlurmCommand, SlurmEpilog, SlurmNames, SlurmPlace, SlurmProlog, SlurmServe, WhenAway};
 pub use switch::{
     SwitchAsic, SwitchBuffers, SwitchCommand, SwitchHardware, SwitchNos, SwitchRender, SwitchRouting,
     SwitchSource,

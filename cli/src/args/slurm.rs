@@ -1,6 +1,6 @@
 //! Railyard beside Slurm: what Slurm's controller calls before and after each job, and what keeps both of one mind.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -19,7 +19,17 @@ pub enum SlurmCommand {
     ///
     /// Asks squeue and sinfo, and changes nodes by scontrol; only nodes that it has drained itself are resumed.
     Sync(SlurmSync),
+    /// As a service beside slurmctld: sync again and again, keep Slurm's topology current, and answer `place`
+    Serve(SlurmServe),
+    /// As job_submit.lua: ask that service which servers would be the best for a job that is being submitted, in the order of ranks
+    ///
+    /// Prints `nodes=n0,n1` where they are free now; `switches=1` where the job has to wait and could stay on the leaves that its servers share;
+    /// nothing where Slurm may choose freely. Nothing is held: the same servers are proposed to no other job for a while.
+    Place(SlurmPlace),
 }
+
+/// Where the service listens.
+pub const SOCKET: &str = "/run/railyard-slurm/place.sock";
 
 /// What jobs of Slurm are called here.
 #[derive(Debug, Clone, Args)]
@@ -75,10 +85,59 @@ pub struct SlurmEpilog {
 pub struct SlurmSync {
     #[command(flatten)]
     pub names: SlurmNames,
-    /// Go on for ever, once in this time
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub every: Option<Duration>,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SlurmServe {
+    #[command(flatten)]
+    pub names: SlurmNames,
+    /// Look once in this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub every: Duration,
+    /// Answer `railctl slurm place` here
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub socket: PathBuf,
+    /// Slurm's topology.conf or topology.yaml: written when the fabric document says something else, and slurmctld told to read it
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// A job that has not started after this time on the servers that it was given may start wherever Slurm likes
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
+    pub pin: Duration,
+    /// Jobs have their servers alone, as with `prolog --exclusive`
+    #[arg(long)]
+    pub exclusive: bool,
+    /// GPUs that are held on each server, as with `prolog --gpus-per-node`
+    #[arg(long, value_name = "GPUS", default_value_t = 0)]
+    pub gpus_per_node: u32,
+    /// Slurm's account of a job is the tenant (administrators only)
+    #[arg(long)]
+    pub account_is_tenant: bool,
+    /// Queue of the tenant
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct SlurmPlace {
+    /// Servers of the job
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub nodes: u32,
+    /// Only these, as Slurm lists them: n[0-63]; for example those of its partition
+    #[arg(long, value_name = "NODES")]
+    pub among: Vec<String>,
+    /// None of these
+    #[arg(long, value_name = "NODES")]
+    pub exclude: Vec<String>,
+    /// Account of the job
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
+    /// Where the service listens
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub socket: PathBuf,
+    /// Give up after this time: slurmctld does nothing else meanwhile
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
+    pub timeout: Duration,
 }

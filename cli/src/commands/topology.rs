@@ -44,6 +44,16 @@ pub async fn run(command: &TopologyCommand, api: impl Fn() -> Result<Api, Error>
     }
 }
 
+/// The cluster's fabric as Slurm reads it: topology.yaml, or topology.conf.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, or has no fabric document.
+pub async fn for_slurm(is_yaml: bool, api: &Api) -> Result<String, Error> {
+    let fabric = domain(clusters(api).await?)?;
+    let made = if is_yaml { export::slurm_yaml(&fabric) } else { export::slurm_conf(&fabric) };
+    Ok(made.text)
+}
+
 /// The document of a file, or the cluster's.
 async fn planned(file: Option<&Path>, api: &impl Fn() -> Result<Api, Error>) -> Result<Fabric, Error> {
     match file {

@@ -43,6 +43,19 @@ pub fn programs() -> Option<PathBuf> {
     (has.iter().all(|file| folder.join(file).exists()) && may_make_namespaces()).then_some(folder)
 }
 
+/// What a Slurm is started with.
+#[derive(Debug, Clone, Default)]
+pub struct Site<'a> {
+    /// Names of its nodes.
+    pub nodes: &'a [&'a str],
+    /// Scripts by their option of `slurm.conf`, for example `PrologSlurmctld`.
+    pub hooks: &'a [(&'a str, String)],
+    /// Files beside `slurm.conf` by their names, for example `topology.conf`.
+    pub files: &'a [(&'a str, String)],
+    /// Further lines of `slurm.conf`.
+    pub lines: &'a str,
+}
+
 /// A Slurm that runs, and ends when dropped.
 #[derive(Debug)]
 pub struct Slurm {
@@ -54,19 +67,18 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Starts one with nodes of these names, and waits until all are idle. `hooks` are scripts by their option of `slurm.conf`, for example
-    /// `PrologSlurmctld`.
+    /// Starts one, and waits until all nodes are idle.
     ///
     /// # Errors
     /// There is no Slurm, or it does not start.
-    pub fn up(nodes: &[&str], hooks: &[(&str, String)]) -> Result<Self, String> {
+    pub fn up(site: &Site<'_>) -> Result<Self, String> {
         // Another process may have taken a port between its choice and its use.
-        Self::begin(nodes, hooks).or_else(|first| {
-            Self::begin(nodes, hooks).map_err(|second| format!("{second}; the first time: {first}"))
-        })
+        Self::begin(site)
+            .or_else(|first| Self::begin(site).map_err(|second| format!("{second}; the first time: {first}")))
     }
 
-    fn begin(nodes: &[&str], hooks: &[(&str, String)]) -> Result<Self, String> {
+    fn begin(site: &Site<'_>) -> Result<Self, String> {
+        let nodes = site.nodes;
         let programs = programs().ok_or("there is no Slurm, or no root for namespaces")?;
         let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
         let at = folder.path();
@@ -81,10 +93,14 @@ impl Slurm {
         let key: Vec<u8> = (0..64).flat_map(|_| std::process::id().to_le_bytes()).collect();
         private("munge.key", &key, 0o400).map_err(failed)?;
         let mut config = config(&programs, at, nodes)?;
-        for (option, script) in hooks {
+        for (option, script) in site.hooks {
             private(option, script.as_bytes(), 0o755).map_err(failed)?;
             config.push_str(&format!("{option}={}\n", at.join(option).display()));
         }
+        for (name, text) in site.files {
+            private(name, text.as_bytes(), 0o644).map_err(failed)?;
+        }
+        config.push_str(site.lines);
         private("slurm.conf", config.as_bytes(), 0o644).map_err(failed)?;
         std::fs::create_dir(at.join("state")).map_err(failed)?;
         std::fs::create_dir(at.join("spool")).map_err(failed)?;

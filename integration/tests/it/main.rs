@@ -35,6 +35,7 @@ mod scheduling;
 mod secrets;
 mod several;
 mod slurm;
+mod slurm_place;
 mod sonic;
 mod supply;
 mod switch_agent;

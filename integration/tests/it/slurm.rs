@@ -4,14 +4,14 @@ use std::{path::Path, time::Duration};
 
 use integration_harness::{
     Access, Cluster, Shape, eventually,
-    slurm::{Slurm, programs},
+    slurm::{Site, Slurm, programs},
 };
 
 const SOON: Duration = Duration::from_secs(60);
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
 
 /// A script that calls railctl as the cluster's administrator for the tenant of the dev cluster.
-fn hook(cluster: &Cluster, arguments: &str) -> String {
+pub fn hook(cluster: &Cluster, arguments: &str) -> String {
     let access = Access::of(cluster).unwrap();
     format!(
         "#!/bin/sh\nexport RAIL_CONTROLLER={} RAIL_CA={} RAIL_CERT={} RAIL_KEY={} RAIL_TENANT=dev\nexec {} slurm {arguments}\n",
@@ -41,7 +41,7 @@ impl World {
             ("PrologSlurmctld", hook(&cluster, "prolog --exclusive --timeout 20s")),
             ("EpilogSlurmctld", hook(&cluster, "epilog")),
         ];
-        let slurm = Slurm::up(&NODES, &hooks).unwrap();
+        let slurm = Slurm::up(&Site { nodes: &NODES, hooks: &hooks, ..Site::default() }).unwrap();
         Some(Self { cluster, slurm })
     }
 

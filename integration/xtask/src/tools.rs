@@ -135,7 +135,7 @@ pub fn nft() -> Result<PathBuf> {
 /// It is not there, and the packages cannot be had or do not run.
 pub fn frr() -> Result<PathBuf> {
     // Beside what every Debian has.
-    const PACKAGES: [&str; 8] = [
+    const PACKAGES: [&str; 9] = [
         "frr",
         "frr-pythontools",
         "libyang2",
@@ -144,6 +144,7 @@ pub fn frr() -> Result<PathBuf> {
         "libcap2",
         "libprotobuf-c1",
         "libreadline8",
+        "liblua5.1-0",
     ];
     const NEEDED: [&str; 3] = ["usr/lib/frr/bgpd", "usr/lib/frr/frr-reload.py", "usr/bin/vtysh"];
     let has = |folder: &Path| NEEDED.iter().all(|file| folder.join(file).exists());
@@ -164,7 +165,7 @@ pub fn frr() -> Result<PathBuf> {
 /// It is not there, and the packages cannot be had.
 pub fn slurm() -> Result<PathBuf> {
     // Beside what every Debian has.
-    const PACKAGES: [&str; 8] = [
+    const PACKAGES: [&str; 9] = [
         "slurmctld",
         "slurmd",
         "slurm-client",
@@ -173,6 +174,7 @@ pub fn slurm() -> Result<PathBuf> {
         "libmunge2",
         "libhwloc15",
         "libreadline8",
+        "liblua5.1-0",
     ];
     const DAEMONS: [&str; 3] = ["slurmctld", "slurmd", "slurmstepd"];
     let has = |folder: &Path| {

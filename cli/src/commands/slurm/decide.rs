@@ -14,6 +14,8 @@ const REASON: usize = 200;
 pub struct SlurmNode {
     /// No new job is placed on it.
     pub is_drained: bool,
+    /// Slurm would start a job on it, if it is free.
+    pub is_up: bool,
     /// Why it is drained, down or failing, in the words of who made it so; empty where nobody said.
     pub reason: String,
 }
@@ -98,7 +100,11 @@ mod tests {
     }
 
     fn there(reason: Option<&str>) -> SlurmNode {
-        SlurmNode { is_drained: reason.is_some(), reason: reason.unwrap_or_default().to_owned() }
+        SlurmNode {
+            is_drained: reason.is_some(),
+            is_up: reason.is_none(),
+            reason: reason.unwrap_or_default().to_owned(),
+        }
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! `slurm`: Railyard beside Slurm. `job` is a job as Slurm's prologs tell it, `hold` holds and gives back its servers, `decide` says what a
-//! difference between both makes necessary, `tools` are Slurm's own commands, `sync` does what `decide` says.
+//! difference between both makes necessary, `tools` are Slurm's own commands, `sync` does what `decide` says, `serve` does it again and again and answers
+//! `place`: a `question` of what is submitted to Slurm, with what it has proposed to others as `promise`.
 
 mod decide;
 mod hold;
 mod job;
+mod place;
+mod promise;
+mod question;
+mod serve;
 mod sync;
 mod tools;
 
@@ -11,7 +16,7 @@ use std::env;
 
 use crate::{args::SlurmCommand, client::Api, error::Error};
 
-/// `slurm prolog|epilog|sync`.
+/// `slurm prolog|epilog|sync|serve|place`.
 ///
 /// # Errors
 /// [`Error::Usage`] where Slurm's variables are not there or say what cannot be; [`Error::Rpc`], [`Error::Timeout`] or [`Error::JobEnded`]
@@ -26,6 +31,8 @@ pub async fn run(command: &SlurmCommand, api: impl Fn() -> Result<Api, Error>) -
             let job = job::of(&args.names.prefix, |name| env::var(name).ok())?;
             hold::epilog(args, &job, &api()?).await
         }
-        SlurmCommand::Sync(args) => sync::run(args, &api()?).await,
+        SlurmCommand::Sync(args) => sync::once(&args.names, args.dry_run, &api()?).await.map(drop),
+        SlurmCommand::Serve(args) => serve::run(args, &api()?).await,
+        SlurmCommand::Place(args) => place::run(args).await,
     }
 }

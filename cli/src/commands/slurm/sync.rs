@@ -1,55 +1,45 @@
-//! Keeps Slurm and Railyard of one mind, once or for ever.
+//! Keeps Slurm and Railyard of one mind.
+
+use std::collections::BTreeMap;
 
 use super::{
-    decide::{Action, actions, leftovers},
+    decide::{Action, SlurmNode, actions, leftovers},
     hold::allocations,
     tools,
 };
-use crate::{args::SlurmSync, client::Api, commands::allocation::release, error::Error};
+use crate::{args::SlurmNames, client::Api, commands::allocation::release, error::Error};
 
-/// `slurm sync`.
+/// `slurm sync`: gives back what is held for nobody, and makes both agree about nodes, once. The nodes as Slurm had them before.
 ///
 /// # Errors
-/// As [`super::run`]; with `--every` an error is said, and it goes on.
-pub async fn run(args: &SlurmSync, api: &Api) -> Result<(), Error> {
-    let Some(every) = args.every else { return once(args, api).await };
-    let mut tick = tokio::time::interval(every);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            _ = tokio::signal::ctrl_c() => return Ok(()),
-        }
-        if let Err(error) = once(args, api).await {
-            error.lines().iter().for_each(|line| eprintln!("{line}"));
-        }
-    }
-}
-
-async fn once(args: &SlurmSync, api: &Api) -> Result<(), Error> {
+/// As [`super::run`].
+pub async fn once(
+    names: &SlurmNames,
+    dry_run: bool,
+    api: &Api,
+) -> Result<BTreeMap<String, SlurmNode>, Error> {
     tools::sees_all().await?;
     // In this order: whatever is held was held for a job that Slurm had before it is asked.
-    let held = allocations(api, &api.tenant, &args.names.prefix).await?;
+    let held = allocations(api, &api.tenant, &names.prefix).await?;
     let jobs = tools::jobs().await?;
     for name in leftovers(&held, &jobs) {
         eprintln!("allocation {name} is held for a job that Slurm no longer has");
-        if !args.dry_run {
+        if !dry_run {
             release(api, &name).await;
         }
     }
     let ours = api.list_nodes().await?.nodes;
     let mut first = None;
-    for action in actions(&ours, &tools::nodes().await?) {
+    let theirs = tools::nodes().await?;
+    for action in actions(&ours, &theirs) {
         match &action {
             Action::Drain { node, reason } => eprintln!("node {node} is drained in Slurm: {reason}"),
             Action::Resume { node } => eprintln!("node {node} is resumed in Slurm"),
         }
-        if !args.dry_run
-            && let Err(error) = tools::act(&action).await
-        {
+        if !dry_run && let Err(error) = tools::act(&action).await {
             // The others are changed all the same.
             first.get_or_insert(error);
         }
     }
-    first.map_or(Ok(()), Err)
+    first.map_or(Ok(theirs), Err)
 }

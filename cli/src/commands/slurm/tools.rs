@@ -84,6 +84,9 @@ pub async fn nodes() -> Result<BTreeMap<String, SlurmNode>, Error> {
     parsed(&text)
 }
 
+/// States of nodes on which jobs run or may start (sinfo's manual page, "NODE STATE CODES").
+const UP: [&str; 5] = ["idle", "mixed", "allocated", "completing", "planned"];
+
 fn parsed(text: &str) -> Result<BTreeMap<String, SlurmNode>, Error> {
     let node = |line: &str| {
         let mut parts = line.splitn(3, '|');
@@ -91,11 +94,51 @@ fn parsed(text: &str) -> Result<BTreeMap<String, SlurmNode>, Error> {
             return Err(Error::Config(format!("sinfo: {line:?} is no name, state and reason")));
         };
         let is_drained = state.starts_with("drain");
+        // A star, for example, says that its slurmd does not answer.
+        let is_up = UP.contains(&state);
         // So sinfo writes that there is none.
         let reason = if reason.trim() == "none" { String::new() } else { reason.trim().to_owned() };
-        Ok((name.to_owned(), SlurmNode { is_drained, reason }))
+        Ok((name.to_owned(), SlurmNode { is_drained, is_up, reason }))
     };
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(node).collect()
+}
+
+/// What `job_submit.lua` writes into the comment of jobs that it has given servers.
+const PINNED: &str = "railyard: servers proposed";
+/// What stands there once they may start anywhere.
+const FREED: &str = "railyard: servers were not free in time";
+
+/// The numbers of jobs that wait for the servers that they were given when they were submitted.
+///
+/// # Errors
+/// [`Error::Config`] or [`Error::Timeout`] if squeue does not answer.
+pub async fn pinned() -> Result<BTreeSet<u64>, Error> {
+    // In this spelling: AdminComment, which the manual page has, prints nothing (22.05).
+    let format = "--Format=JobID:|,admin_comment:|";
+    let text = output("squeue", &["--noheader", "--all", "--array", "--states=PENDING", format]).await?;
+    let of = |line: &str| {
+        let (id, comment) = line.split_once('|')?;
+        (comment.trim().trim_end_matches('|') == PINNED).then(|| id.trim().to_owned())
+    };
+    numbers(&text.lines().filter_map(of).collect::<Vec<_>>().join("\n"))
+}
+
+/// Lets such a job start on any servers.
+///
+/// # Errors
+/// [`Error::Config`] or [`Error::Timeout`] if scontrol does not.
+pub async fn free(id: u64) -> Result<(), Error> {
+    let job = format!("JobId={id}");
+    let comment = format!("AdminComment={FREED}");
+    output("scontrol", &["update", &job, "ReqNodeList=", &comment]).await.map(drop)
+}
+
+/// Makes slurmctld read its files again.
+///
+/// # Errors
+/// [`Error::Config`] or [`Error::Timeout`] if scontrol does not.
+pub async fn reconfigure() -> Result<(), Error> {
+    output("scontrol", &["reconfigure"]).await.map(drop)
 }
 
 /// Does it.
@@ -122,9 +165,10 @@ mod tests {
         assert_eq!(numbers(" 4\n17\n\n").unwrap(), [4, 17].into());
         assert!(numbers("4\nx7\n").unwrap_err().to_string().contains("\"x7\""));
         let nodes = parsed("n0|idle|none\nn1|draining*|railyard: cordoned: a | b\nn1|drained|x\n").unwrap();
-        assert_eq!(nodes["n0"], SlurmNode { is_drained: false, reason: String::new() });
+        assert_eq!(nodes["n0"], SlurmNode { is_drained: false, is_up: true, reason: String::new() });
         let down = parsed("n2|down|bad DIMM").unwrap();
-        assert_eq!(down["n2"], SlurmNode { is_drained: false, reason: "bad DIMM".into() });
+        assert_eq!(down["n2"], SlurmNode { is_drained: false, is_up: false, reason: "bad DIMM".into() });
+        assert!(!parsed("n2|idle*|none").unwrap()["n2"].is_up, "its slurmd does not answer");
         assert_eq!(slurm_user("SlurmdUser   = root(0)\nSlurmUser     = slurm(64030)\n"), Some(64030));
         assert_eq!(slurm_user("SlurmUser = \n"), None);
         assert_eq!(nodes["n1"].reason, "x");

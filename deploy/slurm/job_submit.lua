@@ -1,0 +1,92 @@
+-- Asks Railyard which servers would be the best for a job that is being submitted (JobSubmitPlugins=lua in slurm.conf; this file stands beside it).
+-- Where they are free now, the job gets them; where it has to wait and fits on servers that share their leaves, it asks Slurm for such ones; all
+-- other jobs are as they were. docs/slurm.md
+
+-- The program, and the service that it asks.
+local RAILCTL = "/usr/bin/railctl"
+local SOCKET = "/run/railyard-slurm/place.sock"
+-- slurmctld does nothing else for so long at most.
+local TIMEOUT = "500ms"
+-- What becomes of jobs while nobody answers: "allow", Slurm chooses their servers; "reject", sbatch fails.
+local WHEN_AWAY = "allow"
+-- How long a job that waits asks for servers that share their leaves, in seconds; then it takes what there is.
+local WAIT_FOR_LEAVES = 300
+-- Partitions whose jobs are none of Railyard's: { debug = true }
+local SKIP = {}
+
+-- `railctl slurm serve` finds by this comment which jobs were given servers.
+local PROPOSED = "railyard: servers proposed"
+
+local function is_set(value)
+   return value ~= nil and value ~= "" and value ~= slurm.NO_VAL and value ~= slurm.NO_VAL16 and value ~= slurm.NO_VAL64
+end
+
+-- Lists and names that a shell may see; anything else is left out.
+local function is_plain(text)
+   return is_set(text) and text:match("^[%w%-%._,%[%]]+$") ~= nil
+end
+
+-- Whether it could start now, on any servers of its partition.
+local function is_ours(job, partition)
+   if not is_set(job.min_nodes) or job.min_nodes < 1 then return false end
+   if is_set(job.max_nodes) and job.max_nodes ~= job.min_nodes then return false end
+   if SKIP[partition] or is_set(job.req_nodes) or is_set(job.array_inx) or is_set(job.reservation) then return false end
+   if is_set(job.dependency) or is_set(job.features) or is_set(job.req_switch) and job.req_switch > 0 then return false end
+   if is_set(job.begin_time) and job.begin_time > os.time() then return false end
+   -- A job that is held.
+   return job.priority ~= 0
+end
+
+local function ask(job, part, account)
+   local words = { "exec", RAILCTL, "slurm", "place", "--socket", SOCKET, "--timeout", TIMEOUT, "--nodes", tostring(math.floor(job.min_nodes)) }
+   local function option(name, value)
+      if is_plain(value) then
+         words[#words + 1] = name
+         words[#words + 1] = "'" .. value .. "'"
+      end
+   end
+   option("--among", part and part.nodes)
+   option("--exclude", job.exc_nodes)
+   option("--account", account)
+   local pipe = io.popen("{ ( " .. table.concat(words, " ") .. " ); echo code=$?; } 2>&1", "r")
+   if pipe == nil then return { code = "127", said = "no shell" } end
+   local answer = { said = "" }
+   for line in pipe:lines() do
+      local name, value = line:match("^(%l+)=(.+)$")
+      if name then answer[name] = value else answer.said = answer.said .. line end
+   end
+   pipe:close()
+   return answer
+end
+
+function slurm_job_submit(job, partitions, uid)
+   local name = job.partition
+   if not is_set(name) then
+      for other, part in pairs(partitions) do
+         if part.flag_default == 1 then name = other end
+      end
+   end
+   -- Several partitions: which one it will be is Slurm's choice.
+   if name == nil or name:find(",") or not is_ours(job, name) then return slurm.SUCCESS end
+   local answer = ask(job, partitions[name], is_set(job.account) and job.account or job.default_account)
+   if answer.code ~= "0" then
+      slurm.log_info("railyard: %s", answer.said)
+      if WHEN_AWAY == "reject" then
+         slurm.log_user("Railyard does not say where this job may run: %s", answer.said)
+         return slurm.ERROR
+      end
+   elseif answer.nodes then
+      job.req_nodes = answer.nodes
+      job.admin_comment = PROPOSED
+   elseif answer.switches then
+      job.req_switch = tonumber(answer.switches)
+      job.wait4switch = WAIT_FOR_LEAVES
+   end
+   return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, uid)
+   return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
