@@ -3,11 +3,14 @@
 //! What has no meaning here is left out with a note; what would have another meaning than its user expects is refused. The script runs
 //! once for each rank, as `srun` would run it: on one server that is what `sbatch` does.
 
+mod options;
+
 use std::time::Duration;
 
 use proto_model::{ArraySpec, JobName};
 use proto_wire::v1::{self, job_spec::Work};
 
+use self::options::{Meaning, meaning, written};
 use crate::{args::parse_size, error::Error};
 
 /// What a script is.
@@ -30,85 +33,10 @@ SLURM_SUBMIT_DIR=\"$PWD\"; [ -z \"${RAIL_ARRAY_INDEX-}\" ] || export SLURM_ARRAY
 /// Programs that take a script as an argument after `-c`, and understand [`SLURM`].
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
 
-/// Options that say nothing of the job here, and why.
-const LEFT_OUT: [(&str, &str); 12] = [
-    ("output", "`railctl logs` prints what ranks write"),
-    ("error", "`railctl logs` prints what ranks write"),
-    ("open-mode", "`railctl logs` prints what ranks write"),
-    ("account", "the job is of the tenant that submits it"),
-    ("mail-type", "webhooks tell what becomes of jobs (`railctl get webhooks`)"),
-    ("mail-user", "webhooks tell what becomes of jobs (`railctl get webhooks`)"),
-    ("export", "the environment here does not go with a job; `railctl submit --env` does"),
-    ("get-user-env", "the environment here does not go with a job; `railctl submit --env` does"),
-    ("parsable", "`railctl submit -o name` prints the name alone"),
-    ("verbose", "it says nothing of the job"),
-    ("quiet", "it says nothing of the job"),
-    ("gpu-bind", "a rank finds its own GPUs in CUDA_VISIBLE_DEVICES"),
-];
-
-/// One-letter options of `sbatch`, with their long names.
-const SHORT: [(char, &str); 20] = [
-    ('J', "job-name"),
-    ('N', "nodes"),
-    ('n', "ntasks"),
-    ('c', "cpus-per-task"),
-    ('t', "time"),
-    ('p', "partition"),
-    ('a', "array"),
-    ('A', "account"),
-    ('o', "output"),
-    ('e', "error"),
-    ('w', "nodelist"),
-    ('x', "exclude"),
-    ('C', "constraint"),
-    ('d', "dependency"),
-    ('q', "qos"),
-    ('b', "begin"),
-    ('D', "chdir"),
-    ('G', "gpus"),
-    ('H', "hold"),
-    ('L', "licenses"),
-];
-
-/// Options without a value.
-const FLAGS: [&str; 7] = ["hold", "exclusive", "requeue", "no-requeue", "parsable", "verbose", "quiet"];
-
-/// All options that are known, for the nearest one.
-const KNOWN: [&str; 28] = [
-    "job-name",
-    "nodes",
-    "ntasks",
-    "ntasks-per-node",
-    "cpus-per-task",
-    "cpus-per-gpu",
-    "gpus-per-node",
-    "gpus",
-    "gres",
-    "mem",
-    "time",
-    "partition",
-    "array",
-    "nodelist",
-    "exclude",
-    "constraint",
-    "dependency",
-    "qos",
-    "begin",
-    "deadline",
-    "chdir",
-    "hold",
-    "exclusive",
-    "requeue",
-    "no-requeue",
-    "licenses",
-    "priority",
-    "comment",
-];
-
-/// Whether it is a script, and no document.
+/// Whether it is a script, and no document; also one whose first line is missing.
 #[must_use]
 pub fn is_script(text: &[u8]) -> bool {
-    text.starts_with(b"#!")
+    text.starts_with(b"#!") || text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"#SBATCH"))
 }
 
 /// What was read so far.
@@ -118,7 +46,11 @@ struct Reader {
     gang: v1::Gang,
     ntasks: Option<u32>,
     cpus_per_task: Option<u32>,
+    cpus_per_gpu: Option<u32>,
     gpus: Option<u32>,
+    gpus_per_task: Option<u32>,
+    memory_per_cpu: Option<u64>,
+    memory_per_gpu: Option<u64>,
     spec: v1::JobSpec,
     folder: String,
     hold: bool,
@@ -128,11 +60,16 @@ struct Reader {
 /// Reads a script by its name.
 ///
 /// # Errors
-/// A line that cannot be meant so, with its place.
+/// All options that cannot be meant so, each with its place.
 pub fn read(name: &str, text: &[u8]) -> Result<Script, Error> {
     let text =
         std::str::from_utf8(text).map_err(|_| Error::Document(format!("{name}:1:1: is not UTF-8 text")))?;
+    if !text.starts_with("#!") {
+        let why = "a batch script begins with `#!` and its program, for example #!/bin/bash";
+        return Err(Error::Document(format!("{name}:1:1: {why}")));
+    }
     let mut reader = Reader::default();
+    let mut wrong = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let trimmed = line.trim();
         let Some(rest) = trimmed.strip_prefix("#SBATCH") else {
@@ -142,45 +79,21 @@ pub fn read(name: &str, text: &[u8]) -> Result<Script, Error> {
             }
             break;
         };
-        let at = |message: String| Error::Document(format!("{name}:{}:1: {message}", index + 1));
-        for (option, value) in options(rest).map_err(at)? {
-            reader.option(&option, &value).map_err(|message| {
-                let dash = if option.len() == 1 { "-" } else { "--" };
-                Error::Document(format!("{name}:{}:1: {dash}{option}: {message}", index + 1))
-            })?;
+        let mut at = |message: String| wrong.push(format!("{name}:{}:1: {message}", index + 1));
+        match written(rest) {
+            Ok(all) => {
+                for one in all {
+                    let taken = one.and_then(|(option, value)| {
+                        let failed = |why| format!("--{option}: {why}");
+                        reader.option(&option, &value).map_err(failed)
+                    });
+                    taken.unwrap_or_else(&mut at);
+                }
+            }
+            Err(why) => at(why),
         }
     }
-    reader.finish(name, text)
-}
-
-/// `-N 2 --time=1:00 --hold # of the night` as options and values, with quotes and comments as the shell has them.
-fn options(text: &str) -> Result<Vec<(String, String)>, String> {
-    let words = shlex::split(text).ok_or("a quote is not closed, or the line ends with a backslash")?;
-    let mut words = words.into_iter().peekable();
-    let mut found = Vec::new();
-    while let Some(word) = words.next() {
-        let (option, value) = if let Some(long) = word.strip_prefix("--") {
-            let (option, value) =
-                long.split_once('=').map_or((long, None), |(option, value)| (option, Some(value)));
-            (option.to_owned(), value.map(str::to_owned))
-        } else if let Some(short) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
-            let long = SHORT.iter().find(|(letter, _)| *letter == short).map(|(_, long)| (*long).to_owned());
-            let rest = word.get(2..).filter(|rest| !rest.is_empty()).map(str::to_owned);
-            (long.ok_or_else(|| format!("-{short} is no option of sbatch that is known here"))?, rest)
-        } else {
-            return Err(format!("`{word}` is no option; write --NAME=VALUE"));
-        };
-        let value = match value {
-            None if FLAGS.contains(&option.as_str()) => String::new(),
-            None => {
-                let next = words.next_if(|next| !next.starts_with('-'));
-                next.ok_or_else(|| format!("--{option} wants a value"))?
-            }
-            Some(value) => value,
-        };
-        found.push((option, value));
-    }
-    Ok(found)
+    if wrong.is_empty() { reader.finish(name, text) } else { Err(Error::Document(wrong.join("\n"))) }
 }
 
 fn number(text: &str) -> Result<u32, String> {
@@ -247,9 +160,13 @@ fn wire(time: Duration) -> prost_types::Duration {
 
 impl Reader {
     fn option(&mut self, option: &str, value: &str) -> Result<(), String> {
-        if let Some((_, why)) = LEFT_OUT.iter().find(|(name, _)| *name == option) {
-            self.notes.push(format!("--{option} is left out: {why}"));
-            return Ok(());
+        match meaning(option)? {
+            Meaning::LeftOut(why) => {
+                self.notes.push(format!("--{option} is left out: {why}"));
+                return Ok(());
+            }
+            Meaning::Refused(why) => return Err(why.to_owned()),
+            Meaning::Read => {}
         }
         match option {
             "job-name" => value.clone_into(&mut self.name),
@@ -259,15 +176,25 @@ impl Reader {
                 (self.gang.nodes, self.gang.min_nodes) = (most, if least == most { 0 } else { least });
             }
             "ntasks" => self.ntasks = Some(number(value)?),
-            "ntasks-per-node" => self.gang.ranks_per_node = number(value)?,
+            "ntasks-per-node" | "tasks-per-node" => self.gang.ranks_per_node = number(value)?,
             "cpus-per-task" => self.cpus_per_task = Some(number(value)?),
             "gpus-per-node" => self.take_gpus(gpus(value)?),
             "gres" => self.take_gpus(gres(value)?),
             "gpus" => self.gpus = Some(gpus(value)?.1),
+            "gpus-per-task" => self.gpus_per_task = Some(gpus(value)?.1),
+            "cpus-per-gpu" => self.cpus_per_gpu = Some(number(value)?),
+            "mem-per-cpu" => self.memory_per_cpu = Some(memory(value)?),
+            "mem-per-gpu" => self.memory_per_gpu = Some(memory(value)?),
             "mem" if value == "0" => self.placement().exclusive = true,
             "mem" => self.gang.memory_per_node = memory(value)?,
             "time" => self.spec.time_limit = time(value)?.map(wire),
+            "partition" if value.contains(',') => {
+                return Err(format!("`{value}`: a job is in one queue; write one of them"));
+            }
             "partition" => value.clone_into(&mut self.spec.queue),
+            "reservation" => value.clone_into(&mut self.spec.reservation),
+            "signal" => self.signal(value)?,
+            "spread-job" => self.placement().arrange = v1::placement_request::Arrange::Spread.into(),
             "qos" => value.clone_into(&mut self.spec.service_class),
             "array" => {
                 ArraySpec::new(value).map_err(|error| error.to_string())?;
@@ -295,22 +222,26 @@ impl Reader {
                     value.parse().map_err(|_| format!("`{value}` is no priority; -1000 to 1000"))?;
             }
             "licenses" => self.licenses(value)?,
-            "comment" => {
-                self.notes.push("--comment is left out: `railctl label job/NAME` sets labels".to_owned())
-            }
-            "begin" | "deadline" => {
-                let field = if option == "begin" { "beginTime" } else { "deadline" };
-                return Err(format!("is not read in a script; write a job file with spec.{field}"));
-            }
-            "cpus-per-gpu" => return Err("is not known here; write --cpus-per-task".to_owned()),
-            other => {
-                let nearest = KNOWN.iter().min_by_key(|name| strsim::damerau_levenshtein(name, other));
-                return Err(format!(
-                    "is not known here; did you mean --{}?",
-                    nearest.copied().unwrap_or("nodes")
-                ));
-            }
+            // All options that are read stand above.
+            _ => return Err("is not read here".to_owned()),
         }
+        Ok(())
+    }
+
+    /// `USR1`, `B:TERM@120`: the signal, and how long before its end a job gets it.
+    fn signal(&mut self, value: &str) -> Result<(), String> {
+        let rest = value.trim_start_matches(['B', 'R', ':']);
+        let (name, before) = rest.split_once('@').unwrap_or((rest, "60"));
+        let seconds = before.parse().map_err(|_| format!("`{before}` is no number of seconds"))?;
+        let name = name.to_ascii_uppercase();
+        let signal = if name.starts_with("SIG") { name } else { format!("SIG{name}") };
+        let preemption = self.spec.preemption.get_or_insert_default();
+        preemption.grace_period = Some(wire(Duration::from_secs(seconds)));
+        preemption.signal = signal;
+        self.notes.push(
+            "--signal is what ranks get, and so long before they are killed, when the job is stopped for another one; at its time limit they get SIGTERM"
+                .to_owned(),
+        );
         Ok(())
     }
 
@@ -412,8 +343,17 @@ impl Reader {
             }
             gang.gpus_per_node = gpus / gang.nodes;
         }
-        if let Some(cpus) = self.cpus_per_task {
-            gang.cpus_per_node = cpus.saturating_mul(gang.ranks_per_node);
+        if let Some(gpus) = self.gpus_per_task.filter(|_| gang.gpus_per_node == 0) {
+            gang.gpus_per_node = gpus.saturating_mul(gang.ranks_per_node);
+        }
+        let of_gpus = self.cpus_per_gpu.map(|cpus| cpus.saturating_mul(gang.gpus_per_node));
+        let of_tasks = self.cpus_per_task.map(|cpus| cpus.saturating_mul(gang.ranks_per_node));
+        gang.cpus_per_node = of_tasks.or(of_gpus).unwrap_or_default();
+        let cpus = gang.cpus_per_node.max(gang.ranks_per_node);
+        let by_cpu = self.memory_per_cpu.map(|bytes| bytes.saturating_mul(cpus.into()));
+        let by_gpu = self.memory_per_gpu.map(|bytes| bytes.saturating_mul(gang.gpus_per_node.into()));
+        if let Some(bytes) = by_cpu.or(by_gpu) {
+            gang.memory_per_node = bytes;
         }
         Ok(())
     }
@@ -436,7 +376,7 @@ impl Reader {
         let metadata = match self.name.as_str() {
             "" => v1::Metadata { generate_name: "batch-".to_owned(), ..v1::Metadata::default() },
             given => {
-                let lower = given.to_ascii_lowercase().replace(['_', '.', ' '], "-");
+                let lower = job_name(given);
                 if lower != given {
                     self.notes
                         .push(format!("the job is called {lower}: names have small letters, digits and -"));
@@ -455,6 +395,17 @@ impl Reader {
         };
         Ok(Script { job, hold: self.hold, notes: self.notes })
     }
+}
+
+/// The nearest name that a job may have.
+fn job_name(given: &str) -> String {
+    const LONGEST: usize = 63;
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    let plain: String = given.chars().map(plain).collect();
+    let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();
+    let mut name = words.join("-");
+    name.truncate(LONGEST);
+    name.trim_end_matches('-').to_owned()
 }
 
 /// The program of the first line, and the script for it.
@@ -538,6 +489,36 @@ mod tests {
     }
 
     #[test]
+    fn all_that_is_wrong_is_told_at_once_and_hints_are_left_out() {
+        let said = wrong("#SBATCH --hint=nomultithread --clusters=a -Z 1\n#SBATCH --wrap=x --nodes=0");
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 5, "{said}");
+        assert!(lines[0].starts_with("job.sh:2:1: --clusters: a cluster is chosen by"), "{said}");
+        assert!(lines[3].starts_with("job.sh:3:1: --wrap: write `railctl submit --wrap`"), "{said}");
+        assert!(lines[4].contains("--nodes: `0` is no number"), "{said}");
+        let read = script("#SBATCH --hint=nomultithread --reservation=night --job-name=tr11-176B.ml+%x");
+        assert!(read.notes.iter().any(|note| note.starts_with("--hint is left out")), "{:?}", read.notes);
+        assert_eq!(read.job.spec.unwrap().reservation, "night");
+        assert_eq!(read.job.metadata.unwrap().name, "tr11-176b-ml-x");
+        let without = super::read("job.sh", b"#SBATCH -N 2\n").unwrap_err().to_string();
+        assert!(without.contains("a batch script begins with `#!`"), "{without}");
+    }
+
+    #[test]
+    fn what_is_asked_of_each_task_cpu_or_gpu_is_that_of_its_server() {
+        let gang = |lines| script(lines).job.spec.unwrap().gang.unwrap();
+        let each =
+            gang("#SBATCH -N 2 --tasks-per-node=4 --gpus-per-task=2 --cpus-per-gpu=3 --mem-per-gpu=8G");
+        assert_eq!((each.ranks_per_node, each.gpus_per_node, each.cpus_per_node), (4, 8, 24));
+        assert_eq!(each.memory_per_node, 64 << 30);
+        let cpus = gang("#SBATCH -n 6 -c 2 --mem-per-cpu=1024");
+        assert_eq!((cpus.ranks_per_node, cpus.cpus_per_node, cpus.memory_per_node), (6, 12, 12 << 30));
+        let spec = script("#SBATCH --signal=B:USR1@120 --spread-job").job.spec.unwrap();
+        let stopped = proto_model::JobSpec::try_from(spec).unwrap().preemption;
+        assert_eq!((stopped.signal, stopped.grace), (10, Some(Duration::from_secs(120))));
+    }
+
+    #[test]
     fn quotes_keep_words_together() {
         let read = script(
             "#SBATCH --comment=\"two words\" -J 'My Job' --chdir='/data/a b' # --nodes=3\n#SBATCH --exclusive",
@@ -553,7 +534,7 @@ mod tests {
     fn what_cannot_be_meant_is_told_with_its_line() {
         assert!(
             wrong("#\n#SBATCH --ndoes=2")
-                .contains("job.sh:3:1: --ndoes: is not known here; did you mean --nodes?")
+                .contains("job.sh:3:1: --ndoes: is no option of sbatch; did you mean --nodes?")
         );
         assert!(wrong("#SBATCH --nodes=two").contains("no number"));
         assert!(wrong("#SBATCH --time=soon").contains("no time"));
