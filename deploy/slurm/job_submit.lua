@@ -11,8 +11,9 @@ local TIMEOUT = "500ms"
 local WHEN_AWAY = "allow"
 -- How long a job that waits asks for servers that share their leaves, in seconds; then it takes what there is.
 local WAIT_FOR_LEAVES = 300
--- Partitions whose jobs are none of Railyard's: { debug = true }
-local SKIP = {}
+-- Partitions whose nodes are all alike: { gpu = true, large = true }. Jobs of others are let be: of servers of several shapes, those that Railyard
+-- would choose need not have what a job asks of each node, and Slurm would refuse it.
+local PARTITIONS = {}
 
 -- `railctl slurm serve` finds by this comment which jobs were given servers.
 local PROPOSED = "railyard: servers proposed"
@@ -21,17 +22,20 @@ local function is_set(value)
    return value ~= nil and value ~= "" and value ~= slurm.NO_VAL and value ~= slurm.NO_VAL16 and value ~= slurm.NO_VAL64
 end
 
--- Lists and names that a shell may see; anything else is left out.
-local function is_plain(text)
-   return is_set(text) and text:match("^[%w%-%._,%[%]]+$") ~= nil
+-- A list or a name that a shell may see; Slurm's lists may also have blanks.
+local function plain(text)
+   text = text:gsub("^%s+", ""):gsub("%s+$", ""):gsub("%s+", ",")
+   return text:match("^[%w%-%._,%[%]]+$")
 end
 
 -- Whether it could start now, on any servers of its partition.
 local function is_ours(job, partition)
    if not is_set(job.min_nodes) or job.min_nodes < 1 then return false end
-   if is_set(job.max_nodes) and job.max_nodes ~= job.min_nodes then return false end
-   if SKIP[partition] or is_set(job.req_nodes) or is_set(job.array_inx) or is_set(job.reservation) then return false end
+   if job.max_nodes ~= job.min_nodes then return false end
+   if not PARTITIONS[partition] or is_set(job.req_nodes) or is_set(job.array_inx) or is_set(job.reservation) then return false end
    if is_set(job.dependency) or is_set(job.features) or is_set(job.req_switch) and job.req_switch > 0 then return false end
+   -- Slurm would fill the gaps between its nodes; and it looks at all components of a heterogeneous job together.
+   if is_set(job.contiguous) and job.contiguous ~= 0 or is_set(job.het_job_offset) then return false end
    if is_set(job.begin_time) and job.begin_time > os.time() then return false end
    -- A job that is held.
    return job.priority ~= 0
@@ -39,15 +43,14 @@ end
 
 local function ask(job, part, account)
    local words = { "exec", RAILCTL, "slurm", "place", "--socket", SOCKET, "--timeout", TIMEOUT, "--nodes", tostring(math.floor(job.min_nodes)) }
-   local function option(name, value)
-      if is_plain(value) then
-         words[#words + 1] = name
-         words[#words + 1] = "'" .. value .. "'"
+   for name, value in pairs({ among = part.nodes, exclude = job.exc_nodes, account = account }) do
+      if is_set(value) then
+         local word = plain(value)
+         -- What is left out would be proposed against the user's will.
+         if word == nil then return nil end
+         words[#words + 1] = "--" .. name .. "='" .. word .. "'"
       end
    end
-   option("--among", part and part.nodes)
-   option("--exclude", job.exc_nodes)
-   option("--account", account)
    local pipe = io.popen("{ ( " .. table.concat(words, " ") .. " ); echo code=$?; } 2>&1", "r")
    if pipe == nil then return { code = "127", said = "no shell" } end
    local answer = { said = "" }
@@ -68,7 +71,9 @@ function slurm_job_submit(job, partitions, uid)
    end
    -- Several partitions: which one it will be is Slurm's choice.
    if name == nil or name:find(",") or not is_ours(job, name) then return slurm.SUCCESS end
+   if partitions[name] == nil then return slurm.SUCCESS end
    local answer = ask(job, partitions[name], is_set(job.account) and job.account or job.default_account)
+   if answer == nil then return slurm.SUCCESS end
    if answer.code ~= "0" then
       slurm.log_info("railyard: %s", answer.said)
       if WHEN_AWAY == "reject" then

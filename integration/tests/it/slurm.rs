@@ -3,25 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use integration_harness::{
-    Access, Cluster, Shape, eventually,
-    slurm::{Site, Slurm, programs},
+    Cluster, Shape, eventually,
+    slurm::{Site, Slurm, beside::hook, programs},
 };
 
 const SOON: Duration = Duration::from_secs(60);
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
-
-/// A script that calls railctl as the cluster's administrator for the tenant of the dev cluster.
-pub fn hook(cluster: &Cluster, arguments: &str) -> String {
-    let access = Access::of(cluster).unwrap();
-    format!(
-        "#!/bin/sh\nexport RAIL_CONTROLLER={} RAIL_CA={} RAIL_CERT={} RAIL_KEY={} RAIL_TENANT=dev\nexec {} slurm {arguments}\n",
-        access.rest().unwrap(),
-        access.ca.display(),
-        access.certificate.display(),
-        access.key.display(),
-        cluster.bin().join("railctl").display(),
-    )
-}
 
 struct World {
     cluster: Cluster,
@@ -38,8 +25,8 @@ impl World {
         }
         let cluster = Cluster::up(&Shape { nodes: 3, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
         let hooks = [
-            ("PrologSlurmctld", hook(&cluster, "prolog --exclusive --timeout 20s")),
-            ("EpilogSlurmctld", hook(&cluster, "epilog")),
+            ("PrologSlurmctld", hook(&cluster, "prolog --exclusive --timeout 20s").unwrap()),
+            ("EpilogSlurmctld", hook(&cluster, "epilog").unwrap()),
         ];
         let slurm = Slurm::up(&Site { nodes: &NODES, hooks: &hooks, ..Site::default() }).unwrap();
         Some(Self { cluster, slurm })

@@ -43,7 +43,8 @@ pub async fn prolog(
 }
 
 /// Nobody has said no.
-fn is_away(error: &Error) -> bool {
+#[must_use]
+pub fn is_away(error: &Error) -> bool {
     match error {
         Error::Rpc { error, .. } => {
             matches!(error.class, ErrorClass::Unavailable | ErrorClass::Timeout | ErrorClass::Overloaded)
@@ -124,22 +125,13 @@ async fn give_back(
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn allocations(api: &Api, tenant: &str, prefix: &str) -> Result<Vec<(JobRef, u64)>, Error> {
-    let held = held_for_slurm(api, tenant, prefix).await?;
-    Ok(held.iter().map(|(job, id)| (JobRef::of(job), *id)).collect())
-}
-
-/// The same, as they are.
-///
-/// # Errors
-/// [`Error::Rpc`] if the controller refuses or does not answer.
-pub async fn held_for_slurm(api: &Api, tenant: &str, prefix: &str) -> Result<Vec<(v1::Job, u64)>, Error> {
     let list = api.list_jobs(tenant, &ACTIVE.map(i32::from)).await?;
-    let of_slurm = |job: v1::Job| {
+    let of_slurm = |job: &v1::Job| {
         let metadata = job.metadata.as_ref()?;
         let id = metadata.labels.get(JOB)?.parse().ok()?;
-        is_name(&metadata.name, prefix, id).then_some((job, id))
+        is_name(&metadata.name, prefix, id).then(|| (JobRef::of(job), id))
     };
-    Ok(list.jobs.into_iter().filter_map(of_slurm).collect())
+    Ok(list.jobs.iter().filter_map(of_slurm).collect())
 }
 
 async fn within<T>(

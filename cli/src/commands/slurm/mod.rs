@@ -1,7 +1,9 @@
 //! `slurm`: Railyard beside Slurm. `job` is a job as Slurm's prologs tell it, `hold` holds and gives back its servers, `decide` says what a
 //! difference between both makes necessary, `tools` are Slurm's own commands, `sync` does what `decide` says, `serve` does it again and again and answers
-//! `place`: a `question` of what is submitted to Slurm, with what it has proposed to others as `promise`.
+//! `place`: a `question` of what is submitted to Slurm, with the servers that are `candidates`, and what it has proposed to others as `promise`;
+//! `topology` is Slurm's.
 
+mod candidates;
 mod decide;
 mod hold;
 mod job;
@@ -11,6 +13,7 @@ mod question;
 mod serve;
 mod sync;
 mod tools;
+mod topology;
 
 use std::env;
 
@@ -31,7 +34,10 @@ pub async fn run(command: &SlurmCommand, api: impl Fn() -> Result<Api, Error>) -
             let job = job::of(&args.names.prefix, |name| env::var(name).ok())?;
             hold::epilog(args, &job, &api()?).await
         }
-        SlurmCommand::Sync(args) => sync::once(&args.names, args.dry_run, &api()?).await.map(drop),
+        SlurmCommand::Sync(args) => {
+            let synced = sync::once(&args.names, args.dry_run, &api()?).await?;
+            synced.failed.map_or(Ok(()), Err)
+        }
         SlurmCommand::Serve(args) => serve::run(args, &api()?).await,
         SlurmCommand::Place(args) => place::run(args).await,
     }

@@ -15,40 +15,28 @@ pub struct Promises(Vec<Promise>);
 #[derive(Debug)]
 struct Promise {
     servers: BTreeSet<String>,
+    made: Instant,
     until: Instant,
 }
 
 impl Promises {
-    /// Whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Remembers servers for that long.
     pub fn add(&mut self, servers: &[String], now: Instant, lasts: Duration) {
         if self.0.len() == MOST {
             self.0.remove(0);
         }
-        self.0.push(Promise { servers: servers.iter().cloned().collect(), until: now + lasts });
+        self.0.push(Promise { servers: servers.iter().cloned().collect(), made: now, until: now + lasts });
     }
 
-    /// Forgets those whose time is over, and one for each list of servers that is held by now.
-    pub fn settle(&mut self, held: &[Vec<String>], now: Instant) {
-        self.0.retain(|one| one.until > now);
-        for servers in held {
-            let is = |one: &Promise| {
-                one.servers.len() == servers.len()
-                    && servers.iter().all(|server| one.servers.contains(server))
-            };
-            if let Some(at) = self.0.iter().position(is) {
-                self.0.remove(at);
-            }
-        }
+    /// Keeps those for which Slurm has a job that waits for just these servers, given what it had when it was asked at `asked`. Whatever was
+    /// proposed before and has no such job was refused, only tried, or is held by now.
+    pub fn keep(&mut self, waiting: &[BTreeSet<String>], asked: Instant) {
+        self.0.retain(|one| one.made >= asked || waiting.contains(&one.servers));
     }
 
-    /// All servers that are promised.
-    pub fn servers(&self) -> BTreeSet<String> {
-        self.0.iter().flat_map(|one| &one.servers).cloned().collect()
+    /// All servers that are promised at this time.
+    pub fn servers(&self, now: Instant) -> BTreeSet<String> {
+        self.0.iter().filter(|one| one.until > now).flat_map(|one| &one.servers).cloned().collect()
     }
 }
 
@@ -60,21 +48,24 @@ mod tests {
         text.split(',').map(str::to_owned).collect()
     }
 
+    fn shown(all: &Promises, now: Instant) -> String {
+        all.servers(now).into_iter().collect::<Vec<_>>().join(",")
+    }
+
     #[test]
-    fn servers_are_promised_until_they_are_held_or_too_long_ago() {
+    fn servers_are_promised_while_their_job_waits_and_not_too_long() {
         let (mut all, begin) = (Promises::default(), Instant::now());
-        let lasts = Duration::from_secs(60);
+        let (lasts, second) = (Duration::from_secs(60), Duration::from_secs(1));
         all.add(&names("n0,n1"), begin, lasts);
-        all.add(&names("n2"), begin + Duration::from_secs(30), lasts);
-        // A job that has some of them, and others, is another one.
-        all.settle(&[names("n0"), names("n1,n2")], begin + Duration::from_secs(31));
-        assert_eq!(all.servers().into_iter().collect::<Vec<_>>(), names("n0,n1,n2"));
-        all.settle(&[names("n1,n0")], begin + Duration::from_secs(32));
-        assert_eq!(all.servers().into_iter().collect::<Vec<_>>(), names("n2"));
-        all.settle(&[], begin + Duration::from_secs(89));
-        assert!(!all.is_empty());
-        all.settle(&[], begin + Duration::from_secs(90));
-        assert!(all.is_empty());
+        all.add(&names("n2"), begin + 2 * second, lasts);
+        all.add(&names("n3,n4"), begin + 4 * second, lasts);
+        // Slurm was asked after the first two: one of them still waits; another job has some of the other's servers.
+        let waiting = [names("n1,n0"), names("n2,n3")].map(|list| list.into_iter().collect());
+        all.keep(&waiting, begin + 3 * second);
+        assert_eq!(shown(&all, begin + 5 * second), "n0,n1,n3,n4");
+        assert_eq!(shown(&all, begin + lasts), "n3,n4");
+        all.keep(&[], begin + 5 * second);
+        assert_eq!(shown(&all, begin + 5 * second), "");
     }
 
     #[test]
@@ -84,7 +75,7 @@ mod tests {
         for number in 0..=MOST {
             all.add(&[format!("n{number}")], begin, Duration::from_secs(1));
         }
-        assert_eq!(all.servers().len(), MOST);
-        assert!(!all.servers().contains("n0"));
+        let servers = all.servers(begin);
+        assert!(servers.len() == MOST && !servers.contains("n0"));
     }
 }

@@ -17,18 +17,17 @@ use tokio::{
 };
 
 use super::{
+    candidates::{Servers, named},
     hold,
     promise::Promises,
     question::{Answer, LONGEST, Question},
     sync, tools,
+    topology::Topology,
 };
 use crate::{
     args::SlurmServe,
     client::{Api, repeat},
-    commands::{
-        allocation::{Ending, nodes_of},
-        topology,
-    },
+    commands::allocation::Ending,
     error::Error,
 };
 
@@ -36,44 +35,62 @@ use crate::{
 const TALK: Duration = Duration::from_secs(1);
 /// A controller that has not said within this time where a job would run does not know; below what job_submit.lua waits.
 const CALL: Duration = Duration::from_millis(400);
+/// One that did not answer is not asked again for this time: slurmctld waits for each answer.
+const AWAY: Duration = Duration::from_secs(5);
+
+/// What questions and rounds share.
+#[derive(Default)]
+struct Known {
+    servers: Servers,
+    promises: Promises,
+}
 
 /// `slurm serve`.
 ///
 /// # Errors
 /// [`Error::File`] if it cannot listen. What goes wrong later is said, and it goes on.
 pub async fn run(args: &SlurmServe, api: &Api) -> Result<(), Error> {
-    let socket = Socket::listen(&args.socket)?;
     let mut ending = Ending::listen()?;
-    let down = Down::default();
-    let mut answering = Answering { args, api: api.within(CALL), promises: Promises::default(), down: &down };
-    let mut keeping = Keeping { args, api, topology: None, waiting: BTreeMap::new(), down: &down };
-    let questions = async {
-        loop {
-            match socket.listener.accept().await {
-                Ok((stream, _)) => answering.talk(stream).await,
-                Err(error) => {
-                    eprintln!("{}: {error}", args.socket.display());
-                    // Such as no more descriptors: it will not be better at once.
-                    tokio::time::sleep(TALK).await;
-                }
+    let known = RefCell::default();
+    let mut answering = Answering { args, api: api.within(CALL), known: &known, away_until: None };
+    let topology = args.topology.clone().map(Topology::of);
+    let mut keeping = Keeping { args, api, topology, waiting: BTreeMap::new(), known: &known };
+    let work = async {
+        // Nobody is answered before: a slurmctld that waits for an answer would keep us from asking it.
+        keeping.round().await;
+        let socket = Socket::listen(&args.socket)?;
+        eprintln!("answers at {}", args.socket.display());
+        tokio::join!(questions(&socket, &mut answering), rounds(args.every, &mut keeping));
+        Ok(())
+    };
+    tokio::select! {
+        done = work => done,
+        _ = ending.next() => Ok(()),
+    }
+}
+
+async fn questions(socket: &Socket, answering: &mut Answering<'_>) {
+    loop {
+        match socket.listener.accept().await {
+            Ok((stream, _)) => answering.talk(stream).await,
+            Err(error) => {
+                eprintln!("{}: {error}", socket.path.display());
+                // Such as no more descriptors: it will not be better at once.
+                tokio::time::sleep(TALK).await;
             }
         }
-    };
-    let rounds = async {
-        let mut tick = tokio::time::interval(args.every);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tick.tick().await;
-            keeping.round().await;
-        }
-    };
-    eprintln!("answers at {}", args.socket.display());
-    tokio::select! {
-        () = questions => {}
-        () = rounds => {}
-        _ = ending.next() => {}
     }
-    Ok(())
+}
+
+async fn rounds(every: Duration, keeping: &mut Keeping<'_>) {
+    let mut tick = tokio::time::interval(every);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first one has been.
+    tick.tick().await;
+    loop {
+        tick.tick().await;
+        keeping.round().await;
+    }
 }
 
 /// The socket, which goes with us.
@@ -104,15 +121,13 @@ impl Drop for Socket {
     }
 }
 
-/// Nodes on which Slurm starts nothing, as they were in the last round.
-type Down = RefCell<BTreeSet<String>>;
-
 /// Answers one question after the other: each one knows what was proposed before.
 struct Answering<'a> {
     args: &'a SlurmServe,
     api: Api,
-    promises: Promises,
-    down: &'a Down,
+    known: &'a RefCell<Known>,
+    /// No controller has answered; none is asked before that.
+    away_until: Option<Instant>,
 }
 
 impl Answering<'_> {
@@ -137,54 +152,65 @@ impl Answering<'_> {
     }
 
     async fn answer(&mut self, question: &Question) -> Answer {
+        let now = Instant::now();
+        if self.away_until.is_some_and(|until| now < until) {
+            return Answer::Unknown(format!("no controller has answered for up to {AWAY:?}"));
+        }
         match tokio::time::timeout(CALL, self.planned(question)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Answer::Unknown(error.to_string()),
-            Err(_) => Answer::Unknown(format!("no controller has answered within {CALL:?}")),
+            Ok(Err(error)) => {
+                self.away_until = hold::is_away(&error).then(|| now + AWAY);
+                Answer::Unknown(error.to_string())
+            }
+            Err(_) => {
+                self.away_until = Some(now + AWAY);
+                Answer::Unknown(format!("no controller has answered within {CALL:?}"))
+            }
         }
     }
 
-    async fn planned(&mut self, question: &Question) -> Result<Answer, Error> {
-        let tenant = match &question.account {
-            Some(account) if self.args.account_is_tenant => account.clone(),
-            _ => self.api.tenant.clone(),
+    async fn planned(&self, question: &Question) -> Result<Answer, Error> {
+        let wanted = usize::try_from(question.nodes).unwrap_or(usize::MAX);
+        let found = {
+            let known = self.known.borrow();
+            if known.servers.ours.is_empty() {
+                return Ok(Answer::Unknown("no controller has said yet which servers there are".to_owned()));
+            }
+            known.servers.candidates(question, &known.promises.servers(Instant::now()))
         };
-        self.settle(&tenant).await?;
-        let mut promised = self.promises.servers();
-        promised.extend(self.down.borrow().iter().cloned());
-        let planned = self.plan(&tenant, question, &promised, Within::Unspecified).await?;
-        if let Some(place) = &planned.placement {
-            let servers: Vec<String> = place.nodes.iter().map(|node| node.node.clone()).collect();
-            self.promises.add(&servers, Instant::now(), self.args.pin);
-            return Ok(Answer::Now(servers));
+        let found = match found {
+            Ok(found) => found,
+            Err(why) => return Ok(Answer::Anywhere(why)),
+        };
+        if found.ever.len() < wanted {
+            return Ok(Answer::Anywhere(format!(
+                "Railyard has {} of the servers that it may have",
+                found.ever.len()
+            )));
         }
-        let why = planned.reasons.first().map_or_else(String::new, |reason| reason.message.clone());
-        if planned.infeasible {
-            return Ok(Answer::Anywhere(why));
+        if found.now.len() >= wanted {
+            let planned = self.plan(question, &found.now, Within::Unspecified).await?;
+            if let Some(place) = planned.and_then(|planned| planned.placement) {
+                let servers: Vec<String> = place.nodes.into_iter().map(|node| node.node).collect();
+                self.known.borrow_mut().promises.add(&servers, Instant::now(), self.args.pin);
+                return Ok(Answer::Now(servers));
+            }
         }
-        let together = self.plan(&tenant, question, &BTreeSet::new(), Within::Leaves).await?;
-        Ok(if together.infeasible { Answer::Anywhere(why) } else { Answer::Together })
+        Ok(match self.plan(question, &found.ever, Within::Leaves).await? {
+            Some(planned) if !planned.infeasible => Answer::Together,
+            Some(_) => Answer::Anywhere("it is larger than any servers that share their leaves".to_owned()),
+            None => Answer::Anywhere("its servers are too many to be named".to_owned()),
+        })
     }
 
-    /// Forgets what was proposed and is held by now.
-    async fn settle(&mut self, tenant: &str) -> Result<(), Error> {
-        if self.promises.is_empty() {
-            return Ok(());
-        }
-        let held = hold::held_for_slurm(&self.api, tenant, &self.args.names.prefix).await?;
-        let servers: Vec<Vec<String>> = held.iter().map(|(job, _)| nodes_of(job)).collect();
-        self.promises.settle(&servers, Instant::now());
-        Ok(())
-    }
-
+    /// What the controller would do with a job that may have these servers; nothing where they cannot be named.
     async fn plan(
         &self,
-        tenant: &str,
         question: &Question,
-        promised: &BTreeSet<String>,
+        may: &BTreeSet<String>,
         within: Within,
-    ) -> Result<v1::PlanJobResponse, Error> {
-        let exclude = question.exclude.iter().chain(promised).cloned().collect();
+    ) -> Result<Option<v1::PlanJobResponse>, Error> {
+        let Some((nodes, exclude)) = self.known.borrow().servers.said(may) else { return Ok(None) };
         let job = v1::Job {
             metadata: Some(v1::Metadata { name: "slurm-place".to_owned(), ..v1::Metadata::default() }),
             spec: Some(v1::JobSpec {
@@ -196,7 +222,7 @@ impl Answering<'_> {
                     ..v1::Gang::default()
                 }),
                 placement: Some(v1::PlacementRequest {
-                    nodes: question.among.clone(),
+                    nodes,
                     exclude,
                     exclusive: self.args.exclusive,
                     within: within.into(),
@@ -207,81 +233,83 @@ impl Answering<'_> {
             }),
             ..v1::Job::default()
         };
-        let request = v1::PlanJobRequest { job: Some(job), on_behalf_of: tenant.to_owned() };
-        repeat("plan a job of Slurm", |_| {
+        let on_behalf_of = match &question.account {
+            Some(account) if self.args.account_is_tenant => account.clone(),
+            _ => self.api.tenant.clone(),
+        };
+        let request = v1::PlanJobRequest { job: Some(job), on_behalf_of };
+        let planned = repeat("plan a job of Slurm", |_| {
             let (mut client, request) = (self.api.jobs(), request.clone());
             async move { client.plan_job(request).await }
-        })
-        .await
+        });
+        planned.await.map(Some)
     }
+}
+
+/// A job that waits for the servers that it was given.
+struct Waiting {
+    since: Instant,
+    /// As Slurm lists them; another list is somebody else's.
+    servers: String,
 }
 
 /// What is done once in a while.
 struct Keeping<'a> {
     args: &'a SlurmServe,
     api: &'a Api,
-    /// What slurmctld was told to read last.
-    topology: Option<String>,
-    /// Jobs that wait for the servers that they were given, and since when that is known.
-    waiting: BTreeMap<u64, Instant>,
-    down: &'a Down,
+    topology: Option<Topology>,
+    waiting: BTreeMap<u64, Waiting>,
+    known: &'a RefCell<Known>,
 }
 
 impl Keeping<'_> {
-    /// All of it; what fails keeps nothing else from being done.
+    /// All of it; what fails keeps nothing else from being done, and is said.
     async fn round(&mut self) {
-        let synced = sync::once(&self.args.names, false, self.api).await.map(|nodes| {
-            let down = nodes.into_iter().filter(|(_, node)| !node.is_up);
-            *self.down.borrow_mut() = down.map(|(name, _)| name).collect();
-        });
-        let freed = self.free().await;
-        let current = self.topology().await;
-        for error in [synced, freed, current].into_iter().filter_map(Result::err) {
-            error.lines().iter().for_each(|line| eprintln!("{line}"));
+        let mut failed = Vec::new();
+        match sync::once(&self.args.names, false, self.api).await {
+            Ok(synced) => {
+                let down = synced.theirs.into_iter().filter(|(_, node)| !node.is_up);
+                let down = down.map(|(name, _)| name).collect();
+                self.known.borrow_mut().servers = Servers { ours: synced.ours, down };
+                failed.extend(synced.failed);
+            }
+            Err(error) => failed.push(error),
         }
+        self.pinned(&mut failed).await;
+        if let Some(topology) = &mut self.topology {
+            failed.extend(topology.keep(self.api).await.err());
+        }
+        failed.iter().flat_map(Error::lines).for_each(|line| eprintln!("{line}"));
     }
 
-    /// Lets jobs start anywhere that have waited too long for the servers that they were given.
-    async fn free(&mut self) -> Result<(), Error> {
-        let (pinned, now) = (tools::pinned().await?, Instant::now());
-        self.waiting.retain(|id, _| pinned.contains(id));
-        for id in pinned {
-            let since = *self.waiting.entry(id).or_insert(now);
-            if now.duration_since(since) >= self.args.pin {
-                tools::free(id).await?;
-                eprintln!(
-                    "job {id} of Slurm may start anywhere: its servers were not free for {:?}",
-                    self.args.pin
-                );
-                self.waiting.remove(&id);
+    /// Forgets what was proposed to jobs that are no more, and lets jobs start anywhere that have waited too long for the servers that they were
+    /// given.
+    async fn pinned(&mut self, failed: &mut Vec<Error>) {
+        let asked = Instant::now();
+        let pinned = match tools::pinned().await {
+            Ok(pinned) => pinned,
+            Err(error) => return failed.push(error),
+        };
+        // A list that cannot be read is none that was proposed.
+        let lists = pinned.iter().filter_map(|job| named(std::slice::from_ref(&job.servers)).ok());
+        self.known.borrow_mut().promises.keep(&lists.collect::<Vec<_>>(), asked);
+        self.waiting.retain(|id, _| pinned.iter().any(|job| job.id == *id));
+        for job in pinned {
+            let first = || Waiting { since: asked, servers: job.servers.clone() };
+            let waiting = self.waiting.entry(job.id).or_insert_with(first);
+            if waiting.servers != job.servers || asked.duration_since(waiting.since) < self.args.pin {
+                continue;
+            }
+            match tools::free(job.id).await {
+                Ok(()) => {
+                    eprintln!(
+                        "job {} of Slurm may start anywhere: {} were not free for {:?}",
+                        job.id, job.servers, self.args.pin
+                    );
+                    self.waiting.remove(&job.id);
+                }
+                Err(error) => failed.push(error),
             }
         }
-        Ok(())
-    }
-
-    /// Writes the topology where it has changed, and tells slurmctld.
-    async fn topology(&mut self) -> Result<(), Error> {
-        let Some(path) = &self.args.topology else { return Ok(()) };
-        let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
-        let text = topology::for_slurm(is_yaml, self.api).await?;
-        let failed = |action| move |source| Error::File { action, path: path.clone(), source };
-        let there = match fs::read_to_string(path) {
-            Ok(there) => Some(there),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed("read")(error)),
-        };
-        if there.as_ref() != Some(&text) {
-            // Whole or not at all: slurmctld may be reading it.
-            let mut beside = path.clone().into_os_string();
-            beside.push(".new");
-            fs::write(&beside, &text).and_then(|()| fs::rename(&beside, path)).map_err(failed("write"))?;
-        } else if self.topology.as_ref() == Some(&text) {
-            return Ok(());
-        }
-        // Also once at the beginning: whoever wrote it may not have come so far.
-        tools::reconfigure().await?;
-        eprintln!("slurmctld reads {} again", path.display());
-        self.topology = Some(text);
-        Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Keeps Slurm and Railyard of one mind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_wire::v1;
 
 use super::{
     decide::{Action, SlurmNode, actions, leftovers},
@@ -9,15 +11,21 @@ use super::{
 };
 use crate::{args::SlurmNames, client::Api, commands::allocation::release, error::Error};
 
-/// `slurm sync`: gives back what is held for nobody, and makes both agree about nodes, once. The nodes as Slurm had them before.
+/// What a round has seen.
+pub struct Synced {
+    /// Servers that Railyard has.
+    pub ours: BTreeSet<String>,
+    /// Nodes as Slurm had them before.
+    pub theirs: BTreeMap<String, SlurmNode>,
+    /// The first change of a node that failed; the others were made all the same.
+    pub failed: Option<Error>,
+}
+
+/// `slurm sync`: gives back what is held for nobody, and makes both agree about nodes, once.
 ///
 /// # Errors
 /// As [`super::run`].
-pub async fn once(
-    names: &SlurmNames,
-    dry_run: bool,
-    api: &Api,
-) -> Result<BTreeMap<String, SlurmNode>, Error> {
+pub async fn once(names: &SlurmNames, dry_run: bool, api: &Api) -> Result<Synced, Error> {
     tools::sees_all().await?;
     // In this order: whatever is held was held for a job that Slurm had before it is asked.
     let held = allocations(api, &api.tenant, &names.prefix).await?;
@@ -41,5 +49,6 @@ pub async fn once(
             first.get_or_insert(error);
         }
     }
-    first.map_or(Ok(theirs), Err)
+    let name = |node: v1::Node| node.metadata.map(|metadata| metadata.name);
+    Ok(Synced { ours: ours.into_iter().filter_map(name).collect(), theirs, failed: first })
 }

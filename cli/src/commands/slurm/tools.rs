@@ -108,19 +108,39 @@ const PINNED: &str = "railyard: servers proposed";
 /// What stands there once they may start anywhere.
 const FREED: &str = "railyard: servers were not free in time";
 
-/// The numbers of jobs that wait for the servers that they were given when they were submitted.
+/// A job that waits for the servers that it was given when it was submitted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// Its number.
+    pub id: u64,
+    /// These servers, as Slurm lists them.
+    pub servers: String,
+}
+
+/// All such jobs.
 ///
 /// # Errors
 /// [`Error::Config`] or [`Error::Timeout`] if squeue does not answer.
-pub async fn pinned() -> Result<BTreeSet<u64>, Error> {
+pub async fn pinned() -> Result<Vec<Pinned>, Error> {
     // In this spelling: AdminComment, which the manual page has, prints nothing (22.05).
-    let format = "--Format=JobID:|,admin_comment:|";
-    let text = output("squeue", &["--noheader", "--all", "--array", "--states=PENDING", format]).await?;
+    let format = "--Format=JobID:|,ReqNodes:|,admin_comment:|";
+    let states = "--states=PENDING,CONFIGURING";
+    let text = output("squeue", &["--noheader", "--all", "--array", states, format]).await?;
+    waiting(&text)
+}
+
+fn waiting(text: &str) -> Result<Vec<Pinned>, Error> {
     let of = |line: &str| {
-        let (id, comment) = line.split_once('|')?;
-        (comment.trim().trim_end_matches('|') == PINNED).then(|| id.trim().to_owned())
+        let mut parts = line.splitn(3, '|');
+        let (id, servers, comment) = (parts.next()?, parts.next()?, parts.next()?);
+        if comment.trim().trim_end_matches('|') != PINNED {
+            return None;
+        }
+        let id = id.trim().parse();
+        let id = id.map_err(|_| Error::Config(format!("squeue: {line:?} has no number of a job")));
+        Some(id.map(|id| Pinned { id, servers: servers.trim().to_owned() }))
     };
-    numbers(&text.lines().filter_map(of).collect::<Vec<_>>().join("\n"))
+    text.lines().filter_map(of).collect()
 }
 
 /// Lets such a job start on any servers.
@@ -173,6 +193,10 @@ mod tests {
         assert_eq!(slurm_user("SlurmUser = \n"), None);
         assert_eq!(nodes["n1"].reason, "x");
         assert_eq!(parsed("n1|drained|a | b").unwrap()["n1"].reason, "a | b");
+        let lines =
+            "7|n[0-3]|railyard: servers proposed|\n8||(null)|\n9|n1|of ours: railyard: servers proposed|\n";
+        assert_eq!(waiting(lines).unwrap(), [Pinned { id: 7, servers: "n[0-3]".into() }]);
+        assert!(waiting("x|n1|railyard: servers proposed|").is_err());
         assert!(parsed("n0 idle").unwrap_err().to_string().contains("no name, state and reason"));
     }
 

@@ -3,6 +3,8 @@
 //! All of it runs in process, mount and host-name namespaces that a shell holds: when our end of its pipe closes, the kernel ends with it whatever
 //! Slurm has started. Users of the machine are as they are; jobs run as root.
 
+pub mod beside;
+
 use std::{
     io::{BufRead as _, BufReader},
     net::{Ipv4Addr, TcpListener},
@@ -160,6 +162,15 @@ impl Slurm {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// All that a daemon has written, by the name of its file.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn log(&self, name: &str) -> Result<String, String> {
+        let path = self.folder.path().join(name);
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// What its daemons have written last.
