@@ -7,6 +7,7 @@ mod agents;
 mod certify;
 mod command_job;
 mod control;
+mod doors;
 mod durable;
 mod engine;
 mod fabric;
@@ -72,6 +73,14 @@ enum Bench {
     Qos(Options),
     /// Switches: what a check of both ends catches, the proof against deadlocks, paths of flows, and what large fabrics cost.
     Fabric(Options),
+    /// Other schedulers beside Railyard: jobs of a real Slurm, where they run and what that costs.
+    Doors {
+        #[command(flatten)]
+        options: Options,
+        /// Folder with batch scripts for row S3.
+        #[arg(long, value_name = "DIR")]
+        scripts: Option<PathBuf>,
+    },
     /// Users of kubectl, nomad and Slurm: whether what they do works.
     Users {
         #[command(flatten)]
@@ -113,60 +122,23 @@ struct Options {
 
 fn main() -> ExitCode {
     let done = match Args::parse().bench {
-        Bench::Control(options) => {
-            let report = Report::new("control", options.json);
-            let rows =
-                control::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
-            each(&report, options.row.as_deref(), rows)
-        }
-        Bench::Engine { options, rate, plot } => {
-            let report = Report::new("engine", options.json);
-            let bench = engine::Bench::new(engine::Settings { quick: options.quick, rate });
-            let rows = engine::ROWS.map(|(id, row)| {
-                let bench = &bench;
-                (id, move |line: &report::Row| row(line, bench))
-            });
-            let done = each(&report, options.row.as_deref(), rows);
-            plot.map_or(Ok(()), |folder| engine::plot(&report, &folder)).and(done)
-        }
-        Bench::Health(options) => {
-            let report = Report::new("health", options.json);
-            let rows = health::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
-            each(&report, options.row.as_deref(), rows)
-        }
+        Bench::Control(options) => rows("control", &options, control::ROWS, options.quick),
+        Bench::Engine { options, rate, plot } => engine_rows(&options, rate, plot),
+        Bench::Health(options) => rows("health", &options, health::ROWS, options.quick),
         Bench::Scheduler { options, placements, traces } => {
-            let report = Report::new("scheduler", options.json);
             let bench = scheduler::Bench { quick: options.quick, placements, traces };
-            let rows = scheduler::ROWS.map(|(id, row)| {
-                let bench = &bench;
-                (id, move |line: &report::Row| row(line, bench))
-            });
-            each(&report, options.row.as_deref(), rows)
+            rows("scheduler", &options, scheduler::ROWS, &bench)
         }
-        Bench::Qos(options) => {
-            let report = Report::new("qos", options.json);
-            let rows = qos::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
-            each(&report, options.row.as_deref(), rows)
+        Bench::Qos(options) => rows("qos", &options, qos::ROWS, options.quick),
+        Bench::Fabric(options) => rows("fabric", &options, fabric::ROWS, options.quick),
+        Bench::Doors { options, scripts } => {
+            let bench = doors::Bench { quick: options.quick, scripts };
+            rows("doors", &options, doors::ROWS, &bench)
         }
-        Bench::Fabric(options) => {
-            let report = Report::new("fabric", options.json);
-            let rows = fabric::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
-            each(&report, options.row.as_deref(), rows)
-        }
-        Bench::Security(options) => {
-            let report = Report::new("security", options.json);
-            let rows =
-                security::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
-            each(&report, options.row.as_deref(), rows)
-        }
+        Bench::Security(options) => rows("security", &options, security::ROWS, options.quick),
         Bench::Users { options, only } => {
-            let report = Report::new("users", options.json);
             let bench = users::Bench { quick: options.quick, only };
-            let rows = users::ROWS.map(|(id, row)| {
-                let bench = &bench;
-                (id, move |line: &report::Row| row(line, bench))
-            });
-            each(&report, options.row.as_deref(), rows)
+            rows("users", &options, users::ROWS, &bench)
         }
         Bench::SecurityFlood(flood) => flood.run(),
         Bench::OverloadLoad(load) => load.run(),
@@ -181,6 +153,36 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What measures one row, with settings.
+type Measure<S> = fn(&report::Row<'_>, S) -> Result<(), String>;
+
+/// Rows that all take the same settings.
+fn rows<S: Copy, const N: usize>(
+    name: &str,
+    options: &Options,
+    rows: [(&'static str, Measure<S>); N],
+    settings: S,
+) -> Result<(), String> {
+    let report = Report::new(name, options.json);
+    each(
+        &report,
+        options.row.as_deref(),
+        rows.map(|(id, row)| (id, move |line: &report::Row| row(line, settings))),
+    )
+}
+
+/// The engine's rows, and pictures of them.
+fn engine_rows(options: &Options, rate: u32, plot: Option<PathBuf>) -> Result<(), String> {
+    let report = Report::new("engine", options.json);
+    let bench = engine::Bench::new(engine::Settings { quick: options.quick, rate });
+    let rows = engine::ROWS.map(|(id, row)| {
+        let bench = &bench;
+        (id, move |line: &report::Row| row(line, bench))
+    });
+    let done = each(&report, options.row.as_deref(), rows);
+    plot.map_or(Ok(()), |folder| engine::plot(&report, &folder)).and(done)
 }
 
 /// Measures the rows that are wanted, each even if one before it failed.

@@ -14,8 +14,8 @@ use crate::{
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which bench: control, engine, fabric, health, qos, scheduler, security, users, or verbs, which runs in the lab's emulated machine.
-    #[arg(value_parser = ["control", "engine", "fabric", "health", "qos", "scheduler", "security", "users", "verbs"])]
+    /// Which bench: control, doors, engine, fabric, health, qos, scheduler, security, users, or verbs, which runs in the lab's emulated machine.
+    #[arg(value_parser = ["control", "doors", "engine", "fabric", "health", "qos", "scheduler", "security", "users", "verbs"])]
     name: String,
     /// Only this row, for example A1.
     #[arg(long)]
@@ -35,6 +35,9 @@ pub struct Args {
     /// Folder with the real traces of rows C6 and J2 to J4, by default ../shared/traces; scheduler only.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
+    /// Folder with batch scripts for row S3; doors only.
+    #[arg(long, value_name = "DIR")]
+    scripts: Option<PathBuf>,
 }
 
 /// Builds what is measured and runs the bench.
@@ -70,6 +73,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.name == "fabric" {
         for absent in sonic::lend(&mut bench) {
             eprintln!("absent: {absent}");
+        }
+    }
+    if args.name == "doors" {
+        match tools::slurm() {
+            Ok(slurm) => _ = bench.env("RAIL_TEST_SLURM", slurm),
+            Err(error) => eprintln!("absent: Slurm: {error}"),
+        }
+        if let Some(folder) = &args.scripts {
+            bench.arg("--scripts").arg(std::path::absolute(folder)?);
         }
     }
     if args.name == "control" {

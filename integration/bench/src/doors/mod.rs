@@ -1,0 +1,23 @@
+//! Doors: Railyard used by other schedulers and libraries as they are. S1, jobs of a real Slurm run where Railyard would place them; S3, batch
+//! scripts that were written for Slurm.
+
+mod scripts;
+mod slurm;
+
+use std::path::PathBuf;
+
+use crate::report::Row;
+
+/// What is measured, and how.
+pub struct Bench {
+    /// Fewer repetitions.
+    pub quick: bool,
+    /// Folder with batch scripts of others.
+    pub scripts: Option<PathBuf>,
+}
+
+/// A function that measures one row.
+pub type Measure = fn(&Row<'_>, &Bench) -> Result<(), String>;
+
+/// The rows of this bench.
+pub const ROWS: [(&str, Measure); 2] = [("S1", slurm::placed), ("S3", scripts::read)];
