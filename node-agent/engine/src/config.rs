@@ -71,9 +71,12 @@ pub struct Config {
     /// How verbs rails are set up.
     #[serde(default, skip_serializing_if = "Verbs::is_default")]
     pub verbs: Verbs,
-    /// User whose processes alone may attach as ranks; the engine's own user and root if none.
+    /// User whose processes may attach as ranks; the engine's own user and root if none. Beside it, whoever owns the socket by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_uid: Option<u32>,
+    /// Ranks come and go: one that has left is awaited as one that has not come yet. Otherwise its next collective ends the job at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ranks_return: bool,
     /// What one rank may hold.
     #[serde(default)]
     pub limits: Limits,

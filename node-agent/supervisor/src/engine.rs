@@ -21,7 +21,7 @@ use node_agent_os::{
     files::{self, Durability},
     process::Identity,
 };
-use proto_model::{Algorithm, Certify, Measured, NodeEndpoints, RailEndpoint, RailProtection};
+use proto_model::{Algorithm, Certify, Measured, NodeEndpoints, RailEndpoint, RailProtection, Work};
 use rustix::process::Signal;
 
 use crate::control::{Peer, Reply, Request, ask};
@@ -97,6 +97,10 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
     let protection = task.spec.engine.protection;
     if protection != RailProtection::None {
         config["protection"] = protection.as_str().into();
+    }
+    // Steps of an allocation follow each other in its ranks' places.
+    if matches!(task.spec.work, Work::Allocation(_)) {
+        config["ranks_return"] = true.into();
     }
     Ok(config)
 }

@@ -1,7 +1,7 @@
 //! Ranks that come, ask and go.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::AsFd;
+use std::os::{fd::AsFd, unix::fs::MetadataExt};
 use std::sync::Arc;
 
 use node_agent_collective::units::Time;
@@ -35,7 +35,9 @@ impl Engine {
 
     fn admit(&mut self, channel: Channel, peer: PeerIdentity) {
         let own = rustix::process::geteuid().as_raw();
-        if !may_attach(peer.uid, own, self.config.rank_uid) {
+        // Root alone gives files away: tasks of another scheduler get the socket so, after it was made.
+        let owner = std::fs::metadata(&self.config.socket).map(|about| about.uid());
+        if !may_attach(peer.uid, own, self.config.rank_uid) && !owner.is_ok_and(|owner| owner == peer.uid) {
             let text = format!("user {} may not attach to the engine of job {}", peer.uid, self.config.job);
             warn!(pid = peer.pid, "{text}");
             refuse(&channel, plain(FailureCode::Denied, text));
@@ -243,10 +245,11 @@ impl Engine {
         let _ = connection.channel.send(&Reply::Done.encode(id), None);
         let Some(rank) = connection.rank else { return };
         info!(rank, "rank detached");
-        self.note_presence(rank, Presence::Left);
+        let returns = self.config.ranks_return;
+        self.note_presence(rank, if returns { Presence::Absent } else { Presence::Left });
         if unfinished || self.ranks.is_awaited(rank) {
             self.lose(rank, format!("rank {rank} detached while others waited for it"));
-        } else {
+        } else if !returns {
             self.ranks.detached.insert(rank);
         }
     }

@@ -64,6 +64,26 @@ fn a_rank_that_has_left_is_named_when_others_go_on() {
 }
 
 #[test]
+fn ranks_that_may_return_are_awaited_by_those_who_are_back() {
+    for ranks in [&[0, 0][..], &[0, 0, 1]] {
+        let world = World::with(ranks, 1, |config| config.ranks_return = true);
+        for _ in 0..3 {
+            let first = world.attach(0);
+            // All others of the step before have left.
+            let barrier = first.post(Work { call: Call::BARRIER, input: None, output: None }).unwrap();
+            std::thread::scope(|scope| {
+                for rank in 1..u32::try_from(ranks.len()).unwrap() {
+                    let client = world.attach(rank);
+                    scope.spawn(move || client.barrier().and_then(|()| client.detach()).unwrap());
+                }
+            });
+            barrier.wait().unwrap();
+            first.detach().unwrap();
+        }
+    }
+}
+
+#[test]
 fn ranks_that_disagree_are_told() {
     let world = World::new(&[0, 0, 1], 1);
     let found = world.each_rank(|client| {

@@ -54,6 +54,7 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         transport: crate::over_verbs::transport(),
         verbs: Verbs::default(),
         rank_uid: None,
+        ranks_return: false,
         limits: Limits::default(),
         gpus: Vec::new(),
     }
