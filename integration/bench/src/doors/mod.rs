@@ -2,19 +2,12 @@
 //! scripts that were written for Slurm.
 
 mod scripts;
+mod settings;
 mod slurm;
 
-use std::path::PathBuf;
+pub use settings::Bench;
 
 use crate::report::Row;
-
-/// What is measured, and how.
-pub struct Bench {
-    /// Fewer repetitions.
-    pub quick: bool,
-    /// Folder with batch scripts of others.
-    pub scripts: Option<PathBuf>,
-}
 
 /// A function that measures one row.
 pub type Measure = fn(&Row<'_>, &Bench) -> Result<(), String>;

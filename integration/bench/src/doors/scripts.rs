@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Stdio};
 use integration_harness::{Cluster, Shape};
 use serde_json::json;
 
-use super::Bench;
+use super::settings::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 /// As many as the goal speaks of.

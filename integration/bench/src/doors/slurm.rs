@@ -13,7 +13,7 @@ use integration_harness::slurm::{
 use proto_random::Random;
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::settings::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 const NODES: [&str; 8] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
