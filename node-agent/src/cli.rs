@@ -12,6 +12,7 @@ use crate::{
     agent,
     arguments::{InventoryArguments, RunArguments},
     rank_arguments::RankArguments,
+    slurm::{self, SlurmArguments},
 };
 
 /// Exit status for arguments that are wrong.
@@ -35,6 +36,8 @@ enum Command {
     Isolation(RankArguments),
     /// Class of service of this server's NICs: plan, apply, diff, rollback, status
     Qos(QosArguments),
+    /// Beside Slurm: what slurmd calls, so that tasks find the rails and the engine of their job
+    Slurm(SlurmArguments),
     /// Hold one attempt of one job (started by `run`)
     #[command(hide = true)]
     Supervise {
@@ -60,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Inventory(arguments) => report(agent::inventory::print(&arguments)),
         Command::Isolation(arguments) => report(agent::ranks::print(&arguments)),
         Command::Qos(arguments) => command::main(&arguments),
+        Command::Slurm(arguments) => slurm::main(&arguments),
         Command::Supervise { dir } => match supervisor::run(&JobDir::at(dir)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

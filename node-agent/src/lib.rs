@@ -10,3 +10,4 @@ pub mod cli;
 pub mod kept;
 pub mod rank_arguments;
 mod saved_health;
+pub mod slurm;

@@ -64,6 +64,9 @@ pub struct SlurmProlog {
     /// GPUs that are held on each server
     #[arg(long, value_name = "GPUS", default_value_t = 0)]
     pub gpus_per_node: u32,
+    /// Ranks that the engine expects on each server: as many as the tasks of a step that is to use it (`rail-node-agent slurm`)
+    #[arg(long, value_name = "RANKS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks_per_node: u32,
     /// Slurm's account of the job is the tenant (administrators only)
     #[arg(long)]
     pub account_is_tenant: bool,

@@ -36,6 +36,7 @@ mod secrets;
 mod several;
 mod slurm;
 mod slurm_place;
+mod slurm_tasks;
 mod sonic;
 mod supply;
 mod switch_agent;

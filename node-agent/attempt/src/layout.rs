@@ -60,6 +60,32 @@ impl DataDir {
         Ok(())
     }
 
+    /// Where tasks of another scheduler find what is theirs of an attempt that is held for their job.
+    #[must_use]
+    pub fn guests_of(root: &Path) -> PathBuf {
+        root.join("slurm")
+    }
+
+    /// Lets these tasks pass through, to what they know the name of.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn admit_guests(&self) -> io::Result<()> {
+        let guests = Self::guests_of(&self.root);
+        make_private(&guests)?;
+        self.close()?;
+        for passed in [&guests, &self.root] {
+            fs::set_permissions(passed, fs::Permissions::from_mode(0o711))?;
+        }
+        Ok(())
+    }
+
+    /// Whether there ever were such tasks here.
+    #[must_use]
+    pub fn has_guests(&self) -> bool {
+        Self::guests_of(&self.root).exists()
+    }
+
     fn close(&self) -> io::Result<()> {
         for closed in [self.identity(), self.kept()] {
             fs::set_permissions(closed, fs::Permissions::from_mode(0o700))?;
@@ -70,7 +96,13 @@ impl DataDir {
     /// The directory of all attempts.
     #[must_use]
     pub fn jobs_dir(&self) -> PathBuf {
-        self.root.join("jobs")
+        Self::jobs_of(&self.root)
+    }
+
+    /// That of the agent whose folder this is.
+    #[must_use]
+    pub fn jobs_of(root: &Path) -> PathBuf {
+        root.join("jobs")
     }
 
     /// Held by the one agent that uses this directory.

@@ -114,6 +114,9 @@ pub(crate) fn arrange(
             Some(own_user(range.first(), &arguments.rank_groups))
         }
     };
+    if data.has_guests() {
+        data.admit_guests()?;
+    }
     let policy = arguments.policy(memory());
     let ids = sample.as_ref().map(|user| user.ids.clone());
     let needed = [engine.to_owned(), data.jobs_dir()];

@@ -53,22 +53,34 @@ struct Seat<'a> {
     master: (String, u64),
 }
 
+/// The place of a rank.
+fn seat<'a>(task: &Task, rank: &'a RankPlace) -> Seat<'a> {
+    Seat {
+        rank: rank.rank,
+        ranks: task.placement.ranks.len(),
+        local_rank: rank.local_rank,
+        local_ranks: task.ranks.len(),
+        node_index: task.node_index,
+        gpus: &rank.gpus,
+        master: (address_of(task, task.placement.nodes.first()), master_port(task, 0)),
+    }
+}
+
+/// What a process of another scheduler is given that runs in a rank's place: nothing of this program's own environment, and neither user nor
+/// GPUs, which that scheduler has chosen.
+#[must_use]
+pub fn of_guest(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, String> {
+    let mut environment = of_seat(dir, task, &seat(task, rank));
+    environment.insert("RAIL_ENGINE_SOCKET".to_owned(), dir.engine_socket().display().to_string());
+    environment.extend(task.supervisor_config.environment.clone());
+    environment.extend(variables(&task.spec.work));
+    environment
+}
+
 /// One rank's whole environment. What the user set wins.
 #[must_use]
 pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, String> {
-    let mut environment = of_process(
-        dir,
-        task,
-        &Seat {
-            rank: rank.rank,
-            ranks: task.placement.ranks.len(),
-            local_rank: rank.local_rank,
-            local_ranks: task.ranks.len(),
-            node_index: task.node_index,
-            gpus: &rank.gpus,
-            master: (address_of(task, task.placement.nodes.first()), master_port(task, 0)),
-        },
-    );
+    let mut environment = of_process(dir, task, &seat(task, rank));
     let path = |path: PathBuf| path.display().to_string();
     environment.insert("RAIL_ENGINE_SOCKET".to_owned(), path(dir.engine_socket()));
     environment.insert("RAIL_RESULT_FILE".to_owned(), path(dir.result()));
@@ -150,6 +162,14 @@ fn of_process(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, St
     if task.supervisor_config.isolation.namespaces.mount {
         environment.remove("TMPDIR");
     }
+    environment.extend(of_seat(dir, task, seat));
+    environment.extend(of_gpus(task, seat.gpus));
+    environment
+}
+
+/// What follows from its place.
+fn of_seat(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, String> {
+    let mut environment = BTreeMap::new();
     let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
     let path = |path: PathBuf| path.display().to_string();
     set("RANK", seat.rank.to_string());
@@ -175,20 +195,25 @@ fn of_process(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, St
     if !task.assignment.trace_parent.is_empty() {
         set("TRACEPARENT", task.assignment.trace_parent.clone());
     }
-    if !seat.gpus.is_empty() {
-        let named: Option<Vec<&str>> = seat
-            .gpus
-            .iter()
-            .map(|gpu| task.supervisor_config.gpu_names.get(gpu).map(String::as_str))
-            .collect();
-        let numbered = || visible(task, seat.gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let gpus = named.map_or_else(numbered, |names| names.join(","));
-        // Our numbers are in PCI order; CUDA's own default is by speed.
-        set("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
-        set("CUDA_VISIBLE_DEVICES", gpus.clone());
-        set("ROCR_VISIBLE_DEVICES", gpus);
-    }
     environment
+}
+
+/// Which GPUs it may use.
+fn of_gpus(task: &Task, gpus: &[u32]) -> BTreeMap<String, String> {
+    if gpus.is_empty() {
+        return BTreeMap::new();
+    }
+    let named: Option<Vec<&str>> =
+        gpus.iter().map(|gpu| task.supervisor_config.gpu_names.get(gpu).map(String::as_str)).collect();
+    let numbered = || visible(task, gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let gpus = named.map_or_else(numbered, |names| names.join(","));
+    // Our numbers are in PCI order; CUDA's own default is by speed.
+    let all = [
+        ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
+        ("CUDA_VISIBLE_DEVICES", gpus.clone()),
+        ("ROCR_VISIBLE_DEVICES", gpus),
+    ];
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// What the user set.

@@ -92,8 +92,8 @@ impl SlurmJob {
                 gang: Some(v1::Gang {
                     nodes: self.count,
                     gpus_per_node: args.gpus_per_node,
-                    // The rank that holds a server does nothing.
-                    ranks_per_node: 1,
+                    // What holds their places does nothing; Slurm's tasks may take them.
+                    ranks_per_node: args.ranks_per_node,
                     ..v1::Gang::default()
                 }),
                 placement: Some(v1::PlacementRequest {
