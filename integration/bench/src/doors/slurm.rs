@@ -16,16 +16,18 @@ use serde_json::{Value, json};
 use super::settings::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-const NODES: [&str; 8] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
+/// The nodes; a pod has half of them.
+pub const NODES: [&str; 8] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
 /// Nodes of a job; one of these by chance.
-const SIZES: [usize; 8] = [1, 2, 2, 3, 4, 4, 6, 8];
+pub const SIZES: [usize; 8] = [1, 2, 2, 3, 4, 4, 6, 8];
 /// Jobs that Slurm has at a time: so many that some have to wait.
 const AT_A_TIME: usize = 4;
 /// A job that has not ended after this time never will.
-const LONGEST: Duration = Duration::from_secs(300);
+pub const LONGEST: Duration = Duration::from_secs(300);
 /// What is held for jobs that have ended is given back within this time.
 const GIVEN_BACK: Duration = Duration::from_secs(30);
-const SEED: u64 = 1;
+/// Of sizes, and of when something is killed.
+pub const SEED: u64 = 1;
 /// Phases of jobs that hold servers, or will.
 const ACTIVE: [&str; 5] = ["PENDING", "RESERVED", "PREPARING", "RUNNING", "RECOVERING"];
 
@@ -158,7 +160,10 @@ fn judge(site: &JointSite, id: &str, seen: &mut Seen) -> Result<(), String> {
 }
 
 /// Names of allocations that are held though no job is there.
-fn left(site: &JointSite) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// The controller does not answer.
+pub fn left(site: &JointSite) -> Result<Vec<String>, String> {
     let begin = Instant::now();
     loop {
         let list = site.cluster.json(&["get", "jobs", "--tenant", "dev"])?;

@@ -6,7 +6,7 @@
 pub mod beside;
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     net::{Ipv4Addr, TcpListener},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -14,14 +14,14 @@ use std::{
     time::Duration,
 };
 
-use crate::{binaries::may_make_namespaces, wait::eventually};
+use crate::{binaries::may_make_namespaces, procfs, wait::eventually};
 
 /// Longest wait for all nodes to be idle.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What slurmctld takes for the name of the machine.
 const HOST: &str = "rail-slurm";
 /// `$1` is Slurm's root folder, `$2` the folder of this one; further arguments are the nodes. slurmctld is called by that name: it runs its prologs
-/// only then.
+/// only then. Each line of the input starts slurmctld again.
 const HOLD: &str = r#"
 set -e
 hostname rail-slurm
@@ -29,12 +29,13 @@ programs=$1; folder=$2; shift 2
 "$programs/usr/sbin/munged" --foreground --force --key-file="$folder/munge.key" --socket="$folder/munge.sock" --pid-file="$folder/munge.pid" \
     --log-file="$folder/munge.log" --seed-file="$folder/munge.seed" >"$folder/munged.out" 2>&1 &
 while ! test -S "$folder/munge.sock"; do kill -0 $! || exit 1; sleep 0.05; done
-"$programs/usr/sbin/slurmctld" -D -f "$folder/slurm.conf" >"$folder/slurmctld.out" 2>&1 &
+control() { "$programs/usr/sbin/slurmctld" -D -f "$folder/slurm.conf" >>"$folder/slurmctld.out" 2>&1 & }
+control
 for node in "$@"; do
     "$programs/usr/sbin/slurmd" -D -N "$node" -d "$programs/usr/sbin/slurmstepd" -f "$folder/slurm.conf" >"$folder/slurmd-$node.out" 2>&1 &
 done
 echo up
-cat >/dev/null
+while read -r line; do control; done
 "#;
 
 /// Where Slurm is: unpacked packages (`RAIL_TEST_SLURM`), or the system's. `None` where there is none, or no root.
@@ -127,6 +128,20 @@ impl Slurm {
         eventually("all nodes of Slurm to be idle", PATIENCE, idle)
             .map_err(|why| format!("{why}: {}", slurm.said()))?;
         Ok(slurm)
+    }
+
+    /// Kills slurmctld as a failure would, and starts it again with the state that it left.
+    ///
+    /// # Errors
+    /// It does not run, or does not end.
+    pub fn restart(&mut self) -> Result<(), String> {
+        let configuration = self.folder.path().join("slurm.conf").display().to_string();
+        let running = || procfs::find(&["slurmctld", "-D", &configuration]);
+        let id = *running().first().ok_or("slurmctld does not run")?;
+        procfs::kill(id)?;
+        eventually("slurmctld to end", PATIENCE, || (!procfs::lives(id)).then_some(()))?;
+        let pipe = self.pipe.as_mut().ok_or("Slurm has ended")?;
+        pipe.write_all(b"slurmctld\n").map_err(|error| format!("slurmctld: {error}"))
     }
 
     /// What a command of Slurm prints.
