@@ -26,6 +26,7 @@ mod leftovers;
 mod messages;
 mod netns;
 mod prove;
+mod python_client;
 mod qos;
 mod rail_loss;
 mod rails;

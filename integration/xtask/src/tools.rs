@@ -12,7 +12,14 @@ use crate::process::{self, Result};
 const CARGO_DENY: &str = "0.20.2";
 const CARGO_FUZZ: &str = "0.13.2";
 const MDBOOK: &str = "0.5.4";
-const PYTHON: [&str; 2] = ["openapi-python-client==0.29.1", "schemathesis==4.32.5"];
+const PYTHON: [&str; 5] = [
+    "openapi-python-client==0.29.1",
+    "schemathesis==4.32.5",
+    // For railyard.client: its types, and what it can do with them where they are.
+    "mypy==2.4.1",
+    "cloudpickle==3.1.3",
+    "PyYAML==6.0.4",
+];
 
 /// The Python environment with the tools, made on first use. An error says why it cannot be had.
 ///

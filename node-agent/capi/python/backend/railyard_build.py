@@ -58,7 +58,7 @@ def package():
     root = os.path.join(HERE, NAME)
     for folder, _, names in os.walk(root):
         for name in names:
-            if name.endswith(".py"):
+            if name.endswith(".py") or name == "py.typed":
                 path = os.path.join(folder, name)
                 with open(path, "rb") as file:
                     yield os.path.relpath(path, root).replace(os.sep, "/"), file.read()
@@ -80,9 +80,16 @@ def project(key):
 def metadata():
     return (
         f"Metadata-Version: 2.4\nName: {NAME}\nVersion: {version()}\nSummary: {project('description')}\n"
-        f"License-Expression: {project('license')}\nRequires-Python: {project('requires-python')}\n"
+        f"License-Expression: {project('license')}\nRequires-Python: {project('requires-python')}\n{extra('client')}"
         f"Description-Content-Type: text/markdown\n\n{read('README.md')}"
     )
+
+
+def extra(name):
+    """The lines of METADATA for packages that are installed for a part of this one, by its name."""
+    listed = re.search(rf"^{name} = \[(.+)\]$", read("pyproject.toml"), re.MULTILINE).group(1)
+    lines = [f"Requires-Dist: {package}; extra == '{name}'\n" for package in re.findall('"(.+?)"', listed)]
+    return f"Provides-Extra: {name}\n{''.join(lines)}"
 
 
 def entry_points():

@@ -20,7 +20,7 @@ OPS = {"sum": 1, "min": 2, "max": 3, "prod": 4}
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)
 
 
-def places():
+def places() -> list[str]:
     """Where librail.so may be, best first: $RAIL_LIBRARY, this package, beside rail-engine, wherever the loader looks."""
     named = os.environ.get("RAIL_LIBRARY")
     if named:
@@ -32,7 +32,7 @@ def places():
     return [place for place in found if os.path.exists(place)] + ["librail.so"]
 
 
-def load():
+def load() -> ctypes.CDLL:
     """The library with all signatures set. Raises EngineLost's sibling NotReady if it cannot be found or is too old."""
     if sys.platform != "linux":
         raise errors.NotReady(f"railyard needs Linux, this is {sys.platform}")
@@ -51,7 +51,7 @@ def load():
     return library
 
 
-def _sign(library):
+def _sign(library: ctypes.CDLL) -> None:
     pointer, size, number, unsigned = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
     place = ctypes.POINTER(ctypes.c_void_p)
     for name in ("rail_last_error", "rail_strerror", "rail_request_error", "rail_last_way", "rail_request_way"):

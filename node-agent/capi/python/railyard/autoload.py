@@ -1,7 +1,7 @@
 """What PyTorch calls at the end of `import torch`, by the entry point `torch.backends`."""
 
 
-def autoload():
+def autoload() -> None:
     """Makes PyTorch know the backend "rail". Whatever is missing shows when it is used, not in every `import torch`."""
     try:
         import torch.distributed

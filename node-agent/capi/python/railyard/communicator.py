@@ -5,6 +5,7 @@ import ctypes
 import os
 import sys
 import weakref
+from typing import Any
 
 from . import _library, errors
 from .request import Request
@@ -36,27 +37,27 @@ class Communicator:
     Calls return when they are complete, or with `wait=False` at once, with a `Request`.
     """
 
-    def __init__(self):
-        self._handle = None
+    def __init__(self) -> None:
+        self._handle: Any = None
         #: Registered memory of GPUs: bytes by address.
-        self._on_gpus = {}
-        self._library = _library.load()
+        self._on_gpus: dict[int, int] = {}
+        self._library: Any = _library.load()
         self._pid = os.getpid()
         handle = ctypes.c_void_p()
         self._check(self._library.rail_init_from_env(ctypes.byref(handle)))
         self._handle = handle
         #: This rank's place in the job.
-        self.rank = self._number("rank")
+        self.rank: int = self._number("rank")
         #: Ranks of the job.
-        self.size = self._number("size")
+        self.size: int = self._number("size")
         #: This rank's place among the ranks of its node.
-        self.local_rank = self._number("local_rank")
+        self.local_rank: int = self._number("local_rank")
         #: Ranks on this node.
-        self.local_size = self._number("local_size")
+        self.local_size: int = self._number("local_size")
         #: This node's place in the job.
-        self.node = self._number("node")
+        self.node: int = self._number("node")
         #: Nodes of the job.
-        self.nodes = self._number("nodes")
+        self.nodes: int = self._number("nodes")
         # Before the interpreter is torn down, so that no callback comes too late.
         atexit.register(_close, weakref.ref(self))
 
@@ -66,10 +67,10 @@ class Communicator:
         if handle is not None and self._mine():
             self._check(self._library.rail_finalize(handle))
 
-    def __enter__(self):
+    def __enter__(self) -> "Communicator":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def set_timeout(self, seconds: float | None) -> None:
@@ -80,13 +81,13 @@ class Communicator:
     def alloc(self, size: int) -> memoryview:
         """`size` zeroed bytes that the engine shares: calls on them, or on any part of them, are not copied. Freed when
         nothing refers to it any more."""
-        place = ctypes.c_void_p()
+        place: Any = ctypes.c_void_p()
         self._check(self._library.rail_alloc(self._live(), max(size, 1), ctypes.byref(place)))
         memory = (ctypes.c_ubyte * size).from_address(place.value)
         weakref.finalize(memory, _free, weakref.ref(self), place.value)
         return memoryview(memory).cast("B")
 
-    def register(self, data) -> "GpuMemory":
+    def register(self, data: Any) -> "GpuMemory":
         """Registers memory of a GPU: an object with `__cuda_array_interface__` (PyTorch, CuPy, Numba; with ROCm as well), or a
         pointer and a number of bytes. It can be an operand until the `GpuMemory` that comes back is released. The GPU must be done
         with an operand before a call, and leave it alone until the call is over."""
@@ -98,15 +99,16 @@ class Communicator:
 
     def last_way(self) -> str:
         """Which way the bytes of this thread's latest call on memory of a GPU took, and why: "dma-buf: ..." or "staged: ..."."""
-        return self._library.rail_last_way().decode(errors="replace")
+        way: str = self._library.rail_last_way().decode(errors="replace")
+        return way
 
     # Collectives.
 
-    def barrier(self, *, wait: bool = True):
+    def barrier(self, *, wait: bool = True) -> Any:
         """Nobody goes on before everybody is here."""
         return self.call("barrier", (), None, wait)
 
-    def all_reduce(self, data, out=None, op: str = "sum", *, dtype: str | None = None, wait: bool = True):
+    def all_reduce(self, data: Any, out: Any = None, op: str = "sum", *, dtype: str | None = None, wait: bool = True) -> Any:
         """Every rank's `out` (or `data` itself) becomes the reduction of all `data`."""
         source = _Operand(data, dtype, writable=out is None)
         target = source if out is None else _Operand(out, dtype, writable=True)
@@ -114,26 +116,26 @@ class Communicator:
         arguments = (source.address, target.address, source.count, source.code, source.reduction(op))
         return self.call("all_reduce", arguments, (source, target), wait)
 
-    def all_gather(self, data, out, *, dtype: str | None = None, wait: bool = True):
+    def all_gather(self, data: Any, out: Any, *, dtype: str | None = None, wait: bool = True) -> Any:
         """Every rank's `out` becomes all `data` in the order of ranks."""
         source, target = _Operand(data, dtype), _Operand(out, dtype, writable=True)
         _same(source, target, self.size)
         arguments = (source.address, target.address, source.count, source.code)
         return self.call("all_gather", arguments, (source, target), wait)
 
-    def reduce_scatter(self, data, out, op: str = "sum", *, dtype: str | None = None, wait: bool = True):
+    def reduce_scatter(self, data: Any, out: Any, op: str = "sum", *, dtype: str | None = None, wait: bool = True) -> Any:
         """Rank r's `out` becomes the reduction of block r of all `data`."""
         source, target = _Operand(data, dtype), _Operand(out, dtype, writable=True)
         _same(target, source, self.size)
         arguments = (source.address, target.address, target.count, source.code, source.reduction(op))
         return self.call("reduce_scatter", arguments, (source, target), wait)
 
-    def broadcast(self, data, root: int = 0, *, dtype: str | None = None, wait: bool = True):
+    def broadcast(self, data: Any, root: int = 0, *, dtype: str | None = None, wait: bool = True) -> Any:
         """Everybody's `data` becomes that of rank `root`."""
         place = _Operand(data, dtype, writable=self.rank != root)
         return self.call("broadcast", (place.address, place.count, place.code, _unsigned(root)), place, wait)
 
-    def all_to_all(self, data, out, *, dtype: str | None = None, wait: bool = True):
+    def all_to_all(self, data: Any, out: Any, *, dtype: str | None = None, wait: bool = True) -> Any:
         """Block r of `out` becomes this rank's block of rank r's `data`."""
         source, target = _Operand(data, dtype), _Operand(out, dtype, writable=True)
         _same(source, target, 1)
@@ -144,13 +146,13 @@ class Communicator:
 
     # Messages.
 
-    def send(self, data, to: int, tag: int = 0, *, dtype: str | None = None, wait: bool = True):
+    def send(self, data: Any, to: int, tag: int = 0, *, dtype: str | None = None, wait: bool = True) -> Any:
         """Gives `data` to rank `to`, which receives as much with the same tag."""
         place = _Operand(data, dtype)
         arguments = (place.address, place.count, place.code, _unsigned(to), _unsigned(tag))
         return self.call("send", arguments, place, wait)
 
-    def recv(self, data, sender: int, tag: int = 0, *, dtype: str | None = None, wait: bool = True):
+    def recv(self, data: Any, sender: int, tag: int = 0, *, dtype: str | None = None, wait: bool = True) -> Any:
         """Gets `data` from rank `sender`, which sends as much with the same tag."""
         place = _Operand(data, dtype, writable=True)
         arguments = (place.address, place.count, place.code, _unsigned(sender), _unsigned(tag))
@@ -158,7 +160,7 @@ class Communicator:
 
     # For those who have addresses.
 
-    def call(self, name: str, arguments: tuple, keep, wait: bool):
+    def call(self, name: str, arguments: tuple[Any, ...], keep: Any, wait: bool) -> Any:
         """Makes a call of rail.h by its name without `rail_`, with the arguments between the handle and the request as
         numbers. `keep` is referred to until the call is over. Returns None, or a `Request` if it is not to wait."""
         for operand in keep if isinstance(keep, tuple) else (keep,):
@@ -170,7 +172,7 @@ class Communicator:
         self._check(getattr(self._library, f"rail_i{name}")(self._live(), *arguments, ctypes.byref(handle)))
         return Request(self, handle, keep)
 
-    def _must_be_registered(self, operand):
+    def _must_be_registered(self, operand: Any) -> None:
         """The library knows only registered memory from other memory of GPUs, which it would read as its own."""
         if not isinstance(operand, _Operand) or operand.on_gpu is None:
             return
@@ -179,34 +181,36 @@ class Communicator:
         if size and not any(at <= operand.address and operand.address + size <= at + n for at, n in ranges):
             raise errors.InvalidArgument(f"{size} bytes of a GPU from {operand.address:#x} are not registered: register() them")
 
-    def _number(self, name):
+    def _number(self, name: str) -> int:
         return self._check(getattr(self._library, f"rail_{name}")(self._handle))
 
-    def _check(self, status):
+    def _check(self, status: int) -> int:
         if status < 0:
             text = self._library.rail_last_error() or self._library.rail_strerror(status)
             raise errors.of_status(status, text.decode(errors="replace"))
         return status
 
-    def _live(self):
+    def _live(self) -> Any:
         if self._handle is None:
             raise errors.InvalidArgument("the communicator is closed")
         if not self._mine():
             raise errors.InvalidArgument("a communicator cannot be used after fork(): only the parent may")
         return self._handle
 
-    def _mine(self):
+    def _mine(self) -> bool:
         return self._pid == os.getpid()
 
 
 class _Operand:
     """Memory of an operand: its address, element type and count. Holding it keeps the memory where it is."""
 
-    def __init__(self, data, dtype=None, writable=False):
+    def __init__(self, data: Any, dtype: str | None = None, writable: bool = False) -> None:
         #: Bytes, where it is on a GPU.
-        self.on_gpu = None
+        self.on_gpu: int | None = None
+        self.address: Any = None
         if hasattr(data, "__cuda_array_interface__"):
-            return self._of_gpu(data, dtype, writable)
+            self._of_gpu(data, dtype, writable)
+            return
         try:
             view = memoryview(data)
         except TypeError as error:
@@ -228,7 +232,7 @@ class _Operand:
         self._view = view
         self.address = _address(view)
 
-    def _of_gpu(self, data, dtype, writable):
+    def _of_gpu(self, data: Any, dtype: str | None, writable: bool) -> None:
         look = data.__cuda_array_interface__
         self.address, self.on_gpu = _range_on_gpu(data)
         if writable and look["data"][1]:
@@ -246,7 +250,7 @@ class _Operand:
         self.count = self.on_gpu // element
         self._view = data
 
-    def reduction(self, op):
+    def reduction(self, op: str) -> int:
         if op not in _library.OPS:
             raise errors.InvalidArgument(f"there is no reduction {op!r}; known: {', '.join(_library.OPS)}")
         if not self.explicit and self.format in _UNSIGNED and op in ("min", "max"):
@@ -257,8 +261,9 @@ class _Operand:
 class GpuMemory:
     """Registered memory of a GPU. `direct` says whether NICs can read it there, `way` why or why not."""
 
-    def __init__(self, communicator, pointer, size, way, keep):
-        self._communicator, self._keep = communicator, keep
+    def __init__(self, communicator: Communicator, pointer: int, size: int, way: str, keep: Any) -> None:
+        self._communicator: Communicator | None = communicator
+        self._keep = keep
         self.pointer, self.size, self.way = pointer, size, way
         self.direct = way.startswith("dma-buf")
 
@@ -272,10 +277,10 @@ class GpuMemory:
         owner._on_gpus.pop(self.pointer, None)
         self._communicator = self._keep = None
 
-    def __enter__(self):
+    def __enter__(self) -> "GpuMemory":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -283,20 +288,21 @@ class GpuMemory:
 _ON_GPU = {"<f4": "f32", "<f8": "f64", "<f2": "f16", "<i4": "i32", "<i8": "i64", "<u4": "i32", "<u8": "i64"}
 
 
-def _bfloat16(data):
+def _bfloat16(data: Any) -> str | None:
     """"bf16" for a tensor of PyTorch's that says so; the array interface has no code for it, and PyTorch gives two opaque bytes."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(data, torch.Tensor)
     return "bf16" if is_tensor and data.dtype is torch.bfloat16 else None
 
 
-def _range_on_gpu(data):
+def _range_on_gpu(data: Any) -> tuple[int, int]:
     """Address and bytes of an object on a GPU."""
     look = getattr(data, "__cuda_array_interface__", None)
     if look is None:
         raise errors.InvalidArgument(f"{type(data).__name__} has no __cuda_array_interface__")
     size = int(look["typestr"][2:])
-    strides, expected = look.get("strides"), []
+    strides = look.get("strides")
+    expected: list[int] = []
     for length in reversed(look["shape"]):
         expected.insert(0, size)
         size *= length
@@ -321,7 +327,7 @@ class _PyBuffer(ctypes.Structure):
     ]
 
 
-def _address(view):
+def _address(view: memoryview) -> int | None:
     """Where the memory begins. The view itself keeps it there, so the second look can be let go at once."""
     if view.nbytes == 0:
         return None
@@ -329,31 +335,31 @@ def _address(view):
     get = ctypes.pythonapi.PyObject_GetBuffer
     get.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
     get(view, ctypes.byref(look), 0x18)  # PyBUF_STRIDES: what a contiguous view of any shape can give
-    address = look.buf
+    address: int | None = look.buf
     ctypes.pythonapi.PyBuffer_Release(ctypes.byref(look))
     return address
 
 
-def _same(one, many, times):
+def _same(one: _Operand, many: _Operand, times: int) -> None:
     if one.code != many.code:
         raise errors.InvalidArgument("input and output have different element types")
     if one.count * times != many.count:
         raise errors.InvalidArgument(f"{many.count} elements on one side, {one.count} x {times} are needed")
 
 
-def _unsigned(number):
+def _unsigned(number: int) -> int:
     if not 0 <= number <= 0xFFFFFFFF:
         raise errors.InvalidArgument(f"{number} is no rank and no tag")
     return number
 
 
-def _free(communicator, address):
+def _free(communicator: "weakref.ref[Communicator]", address: int) -> None:
     owner = communicator()
     if owner is not None and owner._handle is not None and owner._mine():
         owner._library.rail_free(owner._handle, address)
 
 
-def _close(communicator):
+def _close(communicator: "weakref.ref[Communicator]") -> None:
     owner = communicator()
     if owner is not None:
         try:

@@ -6,7 +6,7 @@ class RailError(RuntimeError):
 
     status = 0
 
-    def __init__(self, text: str, status: int | None = None):
+    def __init__(self, text: str, status: int | None = None) -> None:
         super().__init__(text)
         if status is not None:
             self.status = status
@@ -96,7 +96,7 @@ class LibraryBug(RailError):
     status = -100
 
 
-_BY_STATUS = {
+_BY_STATUS: dict[int, type[RailError]] = {
     kind.status: kind
     for kind in (
         InvalidArgument,

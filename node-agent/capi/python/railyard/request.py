@@ -4,16 +4,21 @@ import ctypes
 import itertools
 import math
 import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 from . import _library, errors
+
+if TYPE_CHECKING:
+    from .communicator import Communicator
 
 #: Requests with a callback, by the number that the library gives back. This also keeps them alive.
 _waiting: dict[int, "Request"] = {}
 _numbers = itertools.count(1)
 
 
-@_library.CALLBACK
-def _done(status, context):
+@_library.CALLBACK  # type: ignore[untyped-decorator, unused-ignore]
+def _done(status: int, context: int) -> None:
     request = _waiting.pop(context, None)
     if request is not None:
         request._note(status)
@@ -25,16 +30,16 @@ class Request:
     Dropping it gives the result up (the other ranks still get theirs), unless it has a callback or is awaited.
     """
 
-    def __init__(self, communicator, handle, keep):
+    def __init__(self, communicator: "Communicator", handle: Any, keep: Any) -> None:
         self._communicator = communicator
-        self._library = communicator._library
+        self._library: Any = communicator._library
         self._handle = handle
         self._keep = keep
-        self._way = self._library.rail_request_way(handle).decode(errors="replace")
+        self._way: str = self._library.rail_request_way(handle).decode(errors="replace")
         self._lock = threading.Lock()
         self._status = _library.PENDING
-        self._error = None
-        self._callbacks = []
+        self._error: errors.RailError | None = None
+        self._callbacks: list[Callable[[Request], object]] = []
         self._watched = False
 
     def done(self) -> bool:
@@ -66,7 +71,7 @@ class Request:
         self.done()
         return self._error
 
-    def add_done_callback(self, function) -> None:
+    def add_done_callback(self, function: "Callable[[Request], object]") -> None:
         """Has `function(request)` called when the call is over: on a thread of the library, or at once if it is."""
         with self._lock:
             over = self._status != _library.PENDING
@@ -85,13 +90,13 @@ class Request:
             _waiting.pop(number, None)
             self._communicator._check(status)
 
-    def __await__(self):
+    def __await__(self) -> Generator[Any, None, None]:
         import asyncio
 
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
-        def tell():
+        def tell() -> None:
             if not future.done():
                 future.set_result(None)
 
@@ -99,7 +104,7 @@ class Request:
         yield from future.__await__()
         self.wait()
 
-    def _note(self, status):
+    def _note(self, status: int) -> None:
         """Takes the outcome in, once. No lock is held in calls of the library, which may call back."""
         if status == _library.PENDING:
             return
@@ -115,7 +120,7 @@ class Request:
         for function in callbacks:
             function(self)
 
-    def __del__(self):
+    def __del__(self) -> None:
         handle, self._handle = getattr(self, "_handle", None), None
         if handle is not None and self._communicator._mine():
             self._library.rail_request_free(handle)
