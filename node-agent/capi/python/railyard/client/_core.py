@@ -303,13 +303,18 @@ class Lines:
         self.operation = operation
         self.waiting = bytearray()
         self.searched = 0
+        self.closed = False
 
     def close(self) -> None:
         """Ends the stream."""
+        self.closed = True
         self.connection.close()
 
     async def next(self, deadline: float) -> Any:
-        """The next object; None at a good end. Raises ApiError, also for an error that is the stream's last line."""
+        """The next object; None at a good end. Raises ApiError, also for an error that is the stream's last line.
+
+        After a DeadlineExceeded of its own, in which it stays open, it may be asked again.
+        """
         while (end := self.waiting.find(b"\n", self.searched)) < 0:
             self.searched = len(self.waiting)
             if len(self.waiting) > MAX_ANSWER:

@@ -79,7 +79,9 @@ class Transport(Protocol):
 def refused(endpoint: Endpoint, error: OSError) -> Unavailable | TlsError:
     """A failure to connect as an exception of ours."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        text = f"{endpoint}: the controller's certificate is not trusted: {getattr(error, 'verify_message', '') or error}"
+        text = (
+            f"{endpoint}: the controller's certificate is not trusted: {getattr(error, 'verify_message', '') or error}"
+        )
         return TlsError(text, reason="CERTIFICATE_NOT_TRUSTED")
     return Unavailable(f"{endpoint}: {error.strerror or error}", reason="UNREACHABLE")
 
@@ -318,35 +320,40 @@ class Connection:
         self.waiting.clear()
         return data, None
 
-    async def line(self, deadline: float) -> bytes:
-        while (end := self.waiting.find(b"\r\n")) < 0:
-            if len(self.waiting) > MAX_HEAD:
-                raise InternalError("an answer cannot be read", reason="BROKEN_ANSWER")
-            if not await self.more(deadline):
-                raise broken(None)
-        found = bytes(self.waiting[:end])
-        del self.waiting[: end + 2]
-        return found
-
     async def chunk(self, deadline: float) -> bytes:
-        """One chunk; none at the end of all."""
-        text = (await self.line(deadline)).split(b";")[0].strip()
+        """One chunk; none at the end of all. Nothing is taken before all of it is there: whoever ran out of time may ask again."""
+        while (end := self.waiting.find(b"\r\n", 0, MAX_HEAD)) < 0:
+            if len(self.waiting) >= MAX_HEAD:
+                raise InternalError("an answer cannot be read", reason="BROKEN_ANSWER")
+            await self.surely_more(deadline)
         try:
-            size = int(text, 16)
+            size = int(bytes(self.waiting[:end]).split(b";")[0].strip(), 16)
         except ValueError as error:
             raise InternalError("an answer cannot be read", reason="BROKEN_ANSWER") from error
         if not 0 <= size <= MAX_ANSWER:
             raise TooLarge(f"an answer has more than {MAX_ANSWER} bytes", reason="ANSWER_TOO_LARGE")
         if size == 0:
-            while await self.line(deadline):
-                pass
+            await self.trailers(end, deadline)
             return b""
-        while len(self.waiting) < size + 2:
-            if not await self.more(deadline):
-                raise broken(None)
-        data = bytes(self.waiting[:size])
-        del self.waiting[: size + 2]
+        begin = end + 2
+        while len(self.waiting) < begin + size + 2:
+            await self.surely_more(deadline)
+        data = bytes(self.waiting[begin : begin + size])
+        del self.waiting[: begin + size + 2]
         return data
+
+    async def trailers(self, begin: int, deadline: float) -> None:
+        """Reads what stands behind the last chunk, whose line ends at `begin`."""
+        while (end := self.waiting.find(b"\r\n\r\n", begin, begin + MAX_HEAD)) < 0:
+            if len(self.waiting) >= begin + MAX_HEAD:
+                raise InternalError("an answer cannot be read", reason="BROKEN_ANSWER")
+            await self.surely_more(deadline)
+        del self.waiting[: end + 4]
+
+    async def surely_more(self, deadline: float) -> None:
+        """Waits for further bytes of an answer that has not ended."""
+        if not await self.more(deadline):
+            raise broken(None)
 
     async def whole(self, answer: Answer, deadline: float) -> bytes:
         """All of a body, unpacked."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ._core import Core
+from ._core import Core, Lines
 from ._functions import Call, results, without_results
 from ._watch import SILENT, Follower, Resumer
-from .errors import ApiError, ConfigError, FunctionFailed, JobFailed, NotFound, TooLarge, WaitTimeout
+from .errors import ApiError, ConfigError, DeadlineExceeded, FunctionFailed, JobFailed, NotFound, TooLarge, WaitTimeout
 from .resources.jobs import CREATE_JOB, GET_JOB, STREAM_LOGS, WATCH_JOBS
 from .types import Job, JobEvent, LogChunk
 
@@ -266,7 +266,7 @@ class LogFollower:
         self.job = job
         self.fields = dict(fields)
         self.resumer = Resumer(job.core, f"follow the logs of job {job}", time.monotonic() + timeout)
-        self.lines: Any = None
+        self.lines: Lines | None = None
         self.closed = False
         self.shown: dict[tuple[int, str], int] = {}
         self.skip: dict[tuple[int, str], int] = {}
@@ -291,8 +291,12 @@ class LogFollower:
                 if self.lines is None:
                     request = core.request(STREAM_LOGS, {"name": self.job.name}, {**self.fields, "follow": True}, None)
                     self.lines = await core.lines(request)
+                    self.resumer.opened()
                 chunk = await self.lines.next(self.resumer.until())
             except ApiError as error:
+                if isinstance(error, DeadlineExceeded) and self.lines is not None and not self.lines.closed:
+                    # Ranks that write nothing are no fault; that the controller is gone the kernel finds out.
+                    continue
                 self.drop()
                 await self.resumer.lost(error)
                 continue

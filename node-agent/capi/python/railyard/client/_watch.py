@@ -24,6 +24,8 @@ E = TypeVar("E")
 AWAY = 60.0
 #: A stream on which nothing came for so many seconds is opened anew: nothing is lost by it.
 SILENT = 300.0
+#: A stream that lived for so many seconds was a good connection, whether or not something came.
+STEADY = 5.0
 #: Failures that a new connection may heal.
 HEALED = (Unavailable, Overloaded, InternalError, Cancelled, DeadlineExceeded)
 
@@ -41,7 +43,12 @@ class Resumer:
         self.revision = 0
         self.failures = 0
         self.away_since: float | None = None
-        self.last = doing_what
+        #: Since when there is a stream.
+        self.opened_at: float | None = None
+
+    def opened(self) -> None:
+        """Notes that there is a stream again."""
+        self.opened_at = time.monotonic()
 
     def arrived(self, revision: int) -> None:
         """Notes that an event of this revision arrived: the connection works."""
@@ -58,6 +65,9 @@ class Resumer:
     async def lost(self, error: ApiError | None) -> None:
         """Waits before the next attempt, or raises the error that ends the stream. None: it has ended well."""
         self.until()
+        if self.opened_at is not None and time.monotonic() - self.opened_at >= STEADY:
+            self.failures, self.away_since = 0, None
+        self.opened_at = None
         if isinstance(error, Gone):
             # The revision is too old to be resumed: begin with the present state.
             self.revision = 0
@@ -103,6 +113,7 @@ class Follower(Generic[E]):
                     until = self.resumer.until()
                     seconds = min(self.core.timeout, until - time.monotonic())
                     self.lines = await self.core.lines(self.open(self.resumer.revision), max(seconds, 0.001))
+                    self.resumer.opened()
                 event, silent = await self.line()
             except ApiError as error:
                 self.drop()
@@ -128,6 +139,8 @@ class Follower(Generic[E]):
         try:
             return await lines.next(self.resumer.until()), False
         except DeadlineExceeded:
+            if lines.closed:
+                raise
             self.resumer.until()
             return None, True
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -60,9 +60,9 @@ def packed(body: object) -> bytes:
 
 class Server:
     """Answers each request with what `answer` gives for it and its number: bytes; None ends the connection; a tuple of bytes: and then
-    ends it."""
+    ends it; an iterator: one after the other."""
 
-    def __init__(self, answer: Callable[[Asked, int], bytes | None | tuple[bytes]]) -> None:
+    def __init__(self, answer: Callable[[Asked, int], bytes | None | tuple[bytes] | Iterator[bytes]]) -> None:
         self.answer = answer
         self.asked: list[Asked] = []
         self.connections = 0
@@ -122,7 +122,8 @@ class Server:
                     if isinstance(answer, tuple):
                         one.sendall(answer[0])
                         return
-                    one.sendall(answer)
+                    for part in [answer] if isinstance(answer, bytes) else answer:
+                        one.sendall(part)
                 except OSError:
                     return
 

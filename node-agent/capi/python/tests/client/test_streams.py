@@ -6,6 +6,7 @@ import base64
 import json
 import time
 import unittest
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 from unittest import mock
@@ -158,6 +159,13 @@ def chunk(rank: int, text: str, stream: str = "STDOUT") -> bytes:
     return line({"rank": rank, "stream": stream, "data": base64.b64encode(text.encode()).decode()})
 
 
+def slowly(*parts: bytes) -> Iterator[bytes]:
+    """Parts of an answer with time between them."""
+    for part in parts:
+        yield part
+        time.sleep(0.3)
+
+
 class Logs(unittest.TestCase):
     def test_logs_are_text_rank_after_rank(self) -> None:
         stream = chunked(
@@ -186,6 +194,20 @@ class Logs(unittest.TestCase):
             text = b"".join(part.data for part in api.job("a").follow_logs(timeout=30))
         self.assertEqual(text.decode(), "one\ntwo\nthree\n")
         self.assertTrue(all("follow=true" in target for target in asked[1:3]))
+
+    def test_ranks_that_write_nothing_for_long_are_no_fault(self) -> None:
+        whole = chunked(chunk(0, "one\n"), chunk(0, "two\n"))
+
+        def answer(asked: Asked, number: int) -> bytes | Iterator[bytes]:
+            if "/logs" not in asked.target:
+                return http({"metadata": {"name": "a"}, "status": {"phase": "COMPLETED" if number > 2 else "RUNNING"}})
+            # Cut within a chunk, so that what has come is kept.
+            return slowly(whole[:120], whole[120:135], whole[135:])
+
+        with mock.patch.object(_watch, "SILENT", 0.05), mock.patch.object(_watch, "AWAY", 0.1):
+            with Server(answer) as server, client(server.port) as api:
+                text = b"".join(part.data for part in api.job("a").follow_logs(timeout=60))
+        self.assertEqual((text, len(server.asked)), (b"one\ntwo\n", 3))
 
     def test_values_are_read_from_what_ranks_wrote(self) -> None:
         mark = "\x1erailyard-result "
