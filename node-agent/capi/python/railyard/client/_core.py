@@ -177,7 +177,11 @@ class Core:
         async def once(attempt: int) -> Any:
             # A connection that waited may be closed already: what may not be repeated gets a new one, and so does what failed.
             reuse = request.repeatable and attempt == 1
-            return await self.exchange(request, reuse, time.monotonic() + seconds)
+            await self.transport.enter()
+            try:
+                return await self.exchange(request, reuse, time.monotonic() + seconds)
+            finally:
+                self.transport.leave()
 
         return await self.repeat(operation.name, request.repeatable, once)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 import time
 import zlib
 from collections.abc import Coroutine
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from .config import Endpoint
-from .errors import DeadlineExceeded, InternalError, TlsError, TooLarge, Unavailable
+from .errors import DeadlineExceeded, InternalError, Overloaded, TlsError, TooLarge, Unavailable
 
 T = TypeVar("T")
 
@@ -24,6 +25,8 @@ MAX_HEAD = 64 * 1024
 MAX_ANSWER = 64 * 1024 * 1024
 #: Bytes that are read at a time.
 READ = 64 * 1024
+#: Calls of one client that are under way at a time; others wait, threads at most so many seconds. Streams are not counted.
+CALLS, QUEUED = 32, 600.0
 #: A peer that is gone without a word is known after some 50 s: seconds idle, between probes, and their number.
 KEEPALIVE = (20, 10, 3)
 
@@ -74,6 +77,12 @@ class Transport(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Waits."""
+
+    async def enter(self) -> None:
+        """Waits until less than `CALLS` calls are under way. Threads raise Overloaded after `QUEUED` seconds."""
+
+    def leave(self) -> None:
+        """Says that a call which has entered is over."""
 
 
 def refused(endpoint: Endpoint, error: OSError) -> Unavailable | TlsError:
@@ -138,8 +147,24 @@ class BlockingStream:
         self.sock.close()
 
 
+def crowded() -> Overloaded:
+    """The error of a call that waited too long for others of the same client."""
+    text = f"{CALLS} calls of this client were under way for {QUEUED:g} s"
+    return Overloaded(text, reason="CLIENT_OVERLOADED")
+
+
 class Blocking:
     """Sockets that block: for threads."""
+
+    def __init__(self) -> None:
+        self.slots = threading.BoundedSemaphore(CALLS)
+
+    async def enter(self) -> None:
+        if not self.slots.acquire(timeout=QUEUED):
+            raise crowded()
+
+    def leave(self) -> None:
+        self.slots.release()
 
     async def dial(self, endpoint: Endpoint, tls: ssl.SSLContext, deadline: float) -> Stream:
         """As `Transport.dial`."""
@@ -195,6 +220,16 @@ class AsyncStream:
 
 class Async:
     """Streams of the event loop that runs."""
+
+    def __init__(self) -> None:
+        self.slots = asyncio.BoundedSemaphore(CALLS)
+
+    async def enter(self) -> None:
+        # Every call ahead has its deadline, so that this ends. A limit by wait_for could lose a slot where the caller is cancelled.
+        await self.slots.acquire()
+
+    def leave(self) -> None:
+        self.slots.release()
 
     async def dial(self, endpoint: Endpoint, tls: ssl.SSLContext, deadline: float) -> Stream:
         """As `Transport.dial`."""

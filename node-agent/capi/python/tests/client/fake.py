@@ -66,6 +66,10 @@ class Server:
         self.answer = answer
         self.asked: list[Asked] = []
         self.connections = 0
+        #: Requests that were being answered at a time, at most.
+        self.most = 0
+        self.lock = threading.Lock()
+        self.now = 0
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.socket.getsockname()[1]
         self.open: list[socket.socket] = []
@@ -115,8 +119,14 @@ class Server:
                     body = file.read(int(headers.get("content-length", 0)))
                     method, target, _ = line.split()
                     asked = Asked(method, target, headers, json.loads(body) if body else None)
-                    self.asked.append(asked)
-                    answer = self.answer(asked, len(self.asked))
+                    with self.lock:
+                        self.asked.append(asked)
+                        number = len(self.asked)
+                        self.now += 1
+                        self.most = max(self.most, self.now)
+                    answer = self.answer(asked, number)
+                    with self.lock:
+                        self.now -= 1
                     if answer is None:
                         return
                     if isinstance(answer, tuple):

@@ -9,7 +9,10 @@ import threading
 import time
 import unittest
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, cast
+from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
 from railyard.client import (
@@ -27,8 +30,9 @@ from railyard.client import (
     TlsError,
     TooLarge,
     Unavailable,
+    _http,
 )
-from railyard.client._http import broken, refused
+from railyard.client._http import CALLS, broken, refused
 from tests.client.fake import Asked, Server, async_client, chunked, client, http, packed, refusal
 
 
@@ -212,6 +216,21 @@ class Again(unittest.TestCase):
             api.tenants.issue_token(tenant="nlp", user="ann", role="USER")
         self.assertEqual(caught.exception.reason, "UNREACHABLE")
 
+    def test_calls_of_threads_are_bounded(self) -> None:
+        with Server(lambda asked, number: time.sleep(0.01) or http({})) as server:  # type: ignore[func-returns-value]
+            with client(server.port) as api, ThreadPoolExecutor(100) as threads:
+                answers = list(threads.map(lambda _: api.jobs.list(), range(300)))
+        self.assertEqual((len(answers), len(server.asked)), (300, 300))
+        self.assertLessEqual(server.most, CALLS)
+
+    def test_one_that_waits_too_long_for_others(self) -> None:
+        with silent() as server, client(server.port) as api, mock.patch.object(_http, "QUEUED", 0.05):
+            for _ in range(CALLS):
+                self.assertTrue(cast(Any, api._core.transport).slots.acquire(blocking=False))
+            with self.assertRaises(Overloaded) as caught:
+                api.jobs.list()
+        self.assertEqual((caught.exception.reason, server.asked), ("CLIENT_OVERLOADED", []))
+
     def test_a_call_has_a_deadline(self) -> None:
         with silent() as server, client(server.port) as api:
             begin = time.monotonic()
@@ -259,6 +278,13 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual([job["metadata"]["name"] for job in jobs], ["a", "b", "c"])
                 job = await api.submit("true")
                 self.assertTrue(job.name.startswith("jobs"))
+
+    async def test_calls_at_a_time_are_bounded(self) -> None:
+        with Server(lambda asked, number: time.sleep(0.01) or http({})) as server:  # type: ignore[func-returns-value]
+            async with async_client(server.port) as api:
+                await asyncio.gather(*[api.jobs.list() for _ in range(200)])
+        self.assertEqual(len(server.asked), 200)
+        self.assertLessEqual(server.most, CALLS)
 
     async def test_a_call_that_is_cancelled_ends_its_connection(self) -> None:
         with silent() as server:
