@@ -216,6 +216,28 @@ def applied(client):
     assert error.violations[0].field == "documents[0].queue.spec.weigth", error.violations
 
 
+def samples(client):
+    """The repository's samples of every kind, applied twice: the second time they are there."""
+    try:
+        import yaml  # noqa: F401
+    except ImportError:
+        print("skipped: PyYAML is not installed: documents of YAML are not applied")
+        return
+    deploy = pathlib.Path(__file__).parents[3] / "deploy"
+    folders = ["queues", "licenses", "schedules", "secrets", "switches", "webhooks"]
+    files = [file for folder in folders for file in sorted((deploy / folder).glob("*.yaml"))]
+    files += [deploy / "jobs/dependency.yaml", deploy / "jobs/hello.yaml"]
+    first = client.apply(files)
+    kinds = {one.kind for one in first}
+    assert len(kinds) >= 10 and {one.outcome for one in first} == {"CREATED"}, str(first)
+    again = client.apply(files)
+    assert not again.changed and len(again) == len(first), str(again)
+    plan = client.apply(
+        {"kind": "Tenant", "metadata": {"name": "research"}, "spec": {"quota": {"gpus": 1}}}, dry_run=True
+    )
+    assert plan.refused[0].refusal.violations[0].field.startswith("spec.quota"), str(plan)
+
+
 def identities(client):
     wrong = "rail-user-v1." + "0" * 16 + "." + "1" * 64
     with Client(token=wrong) as api:
@@ -280,7 +302,7 @@ def everything():
     with Client() as client:
         assert client.health.get()["nodesReady"] == 2
         assert len(client.nodes.list_all()) == 2 and client.tenants.get("dev")["metadata"]["name"] == "dev"
-        for part in (jobs, idempotent, functions, applied, identities):
+        for part in (jobs, idempotent, functions, applied, samples, identities):
             part(client)
     asyncio.run(asynchronous())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,7 +105,8 @@ class Change:
         )
 
     def __str__(self) -> str:
-        return f"{self.kind.lower()}/{self.tenant}/{self.name}" if self.tenant else f"{self.kind.lower()}/{self.name}"
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", self.kind).lower()
+        return f"{kind}/{self.tenant}/{self.name}" if self.tenant else f"{kind}/{self.name}"
 
 
 class Changes(Sequence[Change]):

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from railyard.client import ApplyRefused, ConfigError, Named
+from railyard.client import ApplyRefused, Change, ConfigError, Named
 from railyard.client._functions import packed, results, without_results
 from railyard.client._jobs import described, duration, merged
 from railyard.client.apply import compared, read
@@ -114,6 +114,10 @@ class Applied(unittest.TestCase):
         text = "kind: Queue\nmetadata: {name: q}\nspec: {weight: 3}\n---\nkind: Job\nspec: {beginTime: 2026-11-20T10:00:00Z}\n---\n"
         self.assertEqual(read(text), [QUEUE, {"kind": "Job", "spec": {"beginTime": "2026-11-20T10:00:00Z"}}])
         self.assertRaises(ConfigError, read, "a: [")
+
+    def test_changes_are_called_as_by_railctl(self) -> None:
+        self.assertEqual(str(Change("ServiceClass", "normal", "", "CREATED")), "service-class/normal")
+        self.assertEqual(str(Change("Queue", "q", "nlp", "CREATED")), "queue/nlp/q")
 
     def test_fields_that_differ(self) -> None:
         found = list(compared("", {"a": {"b": 1, "c": [1]}, "d": 1}, {"a": {"b": 2, "c": [1, 2]}, "d": 1, "e": {}}))
