@@ -23,6 +23,7 @@ mod secret;
 mod sharing;
 mod simulate;
 mod slurm;
+mod slurm_import;
 mod switch;
 mod switch_rollout;
 mod top;
@@ -57,6 +58,7 @@ pub use secret::{CreateCommand, CreateValues, parse_env_from};
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
 pub use slurm::{SlurmCommand, SlurmEpilog, SlurmNames, SlurmPlace, SlurmProlog, SlurmServe, WhenAway};
+pub use slurm_import::{SlurmAccounts, SlurmImport, SlurmReport};
 pub use switch::{
     SwitchAsic, SwitchBuffers, SwitchCommand, SwitchHardware, SwitchNos, SwitchRender, SwitchRouting,
     SwitchSource,

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::parse_duration;
+use super::{SlurmImport, parse_duration};
 
 #[derive(Debug, Subcommand)]
 pub enum SlurmCommand {
@@ -26,6 +26,7 @@ pub enum SlurmCommand {
     /// Prints `nodes=n0,n1` where they are free now; `switches=1` where the job has to wait and could stay on the leaves that its servers share;
     /// nothing where Slurm may choose freely. Nothing is held: the same servers are proposed to no other job for a while.
     Place(SlurmPlace),
+    Import(SlurmImport),
 }
 
 /// Where the service listens.

@@ -1,11 +1,12 @@
 //! `slurm`: Railyard beside Slurm. `job` is a job as Slurm's prologs tell it, `hold` holds and gives back its servers, `decide` says what a
 //! difference between both makes necessary, `tools` are Slurm's own commands, `sync` does what `decide` says, `serve` does it again and again and answers
 //! `place`: a `question` of what is submitted to Slurm, with the servers that are `candidates`, and what it has proposed to others as `promise`;
-//! `topology` is Slurm's.
+//! `topology` is Slurm's. `import` makes documents of what a site of Slurm has.
 
 mod candidates;
 mod decide;
 mod hold;
+mod import;
 mod job;
 mod place;
 mod promise;
@@ -40,5 +41,6 @@ pub async fn run(command: &SlurmCommand, api: impl Fn() -> Result<Api, Error>) -
         }
         SlurmCommand::Serve(args) => serve::run(args, &api()?).await,
         SlurmCommand::Place(args) => place::run(args).await,
+        SlurmCommand::Import(args) => import::run(args).await,
     }
 }

@@ -13,13 +13,20 @@ use crate::error::Error;
 /// slurmctld answers within this time, or is away.
 const LIMIT: Duration = Duration::from_secs(30);
 
-async fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
+/// What a command of Slurm prints.
+///
+/// # Errors
+/// [`Error::Config`] if it cannot be run or fails, [`Error::Timeout`] if it does not end.
+pub async fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
     let failed = |why: String| Error::Config(format!("{program} {}: {why}", arguments.join(" ")));
     let mut command = tokio::process::Command::new(program);
-    // Variables that would make squeue and sinfo leave something out, or ask another cluster.
+    // Variables that would make squeue and sinfo leave something out, ask another cluster, or write times otherwise.
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
-        if ["SQUEUE_", "SINFO_"].iter().any(|prefix| text.starts_with(prefix)) || text == "SLURM_CLUSTERS" {
+        if ["SQUEUE_", "SINFO_"].iter().any(|prefix| text.starts_with(prefix))
+            || text == "SLURM_CLUSTERS"
+            || text == "SLURM_TIME_FORMAT"
+        {
             command.env_remove(&name);
         }
     }

@@ -101,7 +101,10 @@ fn number(text: &str) -> Result<u32, String> {
 }
 
 /// `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`.
-fn time(text: &str) -> Result<Option<Duration>, String> {
+///
+/// # Errors
+/// It is none of these.
+pub fn time(text: &str) -> Result<Option<Duration>, String> {
     if matches!(text, "UNLIMITED" | "INFINITE" | "0") {
         return Ok(None);
     }
@@ -398,7 +401,8 @@ impl Reader {
 }
 
 /// The nearest name that a job may have.
-fn job_name(given: &str) -> String {
+#[must_use]
+pub fn job_name(given: &str) -> String {
     const LONGEST: usize = 63;
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
     let plain: String = given.chars().map(plain).collect();
