@@ -36,6 +36,7 @@ mod scheduling;
 mod secrets;
 mod several;
 mod slurm;
+mod slurm_import;
 mod slurm_place;
 mod slurm_tasks;
 mod sonic;
