@@ -17,6 +17,7 @@
 //! - [`Client::begin`] does so without waiting, and takes operands in either kind of memory.
 //! - [`Client::post`] works on shared [`Buffer`]s without such a copy and returns a [`Pending`] to wait for.
 //! - [`Client::register`] takes memory of a GPU, for operands there; every call says which way its bytes took ([`TransferPath`]).
+//! - [`Client::notify`] gives another rank a few words that need no call of it, [`Client::poll_notification`] takes what came so.
 //! - Every call ends by the engine's time limit, or the one set by [`Client::set_timeout`].
 
 mod attach;
@@ -26,6 +27,8 @@ mod client;
 mod error;
 mod gpu;
 mod link;
+mod notification;
+mod notify;
 mod patience;
 mod pending;
 mod register;
@@ -41,7 +44,9 @@ pub use gpu::{GpuBuffer, GpuPlace, TransferPath};
 pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use node_agent_gpu::export::{ExportError, Gpus};
-pub use node_agent_ipc::{Element, Failure, FailureCode, RailBytes, Welcome};
+pub use node_agent_ipc::{Element, Failure, FailureCode, RailBytes, RailSpeed, Welcome};
+pub use notification::Notification;
+pub use notify::Subscription;
 pub use pending::Pending;
 pub use staged::{Begun, Source, Target};
 pub use work::{Operands, Work};

@@ -4,7 +4,7 @@
 //! Whoever waits first reads queue and socket for all; the others sleep until their answer, or the reader's place, is free. So a
 //! single-threaded rank pays no thread switch, and there is no thread of our own in the user's process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -15,9 +15,11 @@ use node_agent_ipc::{
 };
 
 use crate::Error;
+use crate::notification::Notification;
 use crate::patience::Patience;
 
 mod arrivals;
+mod notify;
 
 /// Pause between looks at a queue that is full.
 const FULL: Duration = Duration::from_micros(50);
@@ -49,6 +51,10 @@ struct State {
     /// Why nothing will arrive any more.
     broken: Option<Error>,
     submitter: Submitter,
+    /// What other ranks have notified this one of, and nobody has taken yet.
+    notifications: VecDeque<Notification>,
+    /// The engine says so where the job fails.
+    subscribed: bool,
 }
 
 /// What has been found without waiting.
@@ -383,9 +389,12 @@ impl State {
         let found = usize::from(answer.descriptor.is_some());
         if let (0, Reply::Failed(failure)) = (id, &answer.reply) {
             // About the connection as a whole, which the engine closes.
-            self.broken = Some(Error::Failed { call: "attach", failure: failure.clone() });
+            let call = if self.subscribed { "the job" } else { "attach" };
+            self.broken = Some(Error::Failed { call, failure: failure.clone() });
         } else if (id, &answer.reply, found) == (0, &Reply::Doorbell, 0) {
             // It has rung: whoever reads it looks into the queue.
+        } else if let (0, Reply::Notification { from, words }, 0) = (id, &answer.reply, found) {
+            self.notified(Notification { from: *from, words: *words });
         } else if id == 0 || id >= self.next {
             self.broken =
                 Some(Error::Engine { cause: format!("answer to request {id}, which was never made") });
@@ -393,6 +402,7 @@ impl State {
             self.broken = Some(ProtocolError::Descriptors { found, wanted: expected }.into());
         } else {
             self.answered += 1;
+            self.subscribed |= matches!(answer.reply, Reply::Subscribed { .. });
             if !self.ignored.remove(&id) {
                 self.arrived.insert(id, answer);
             }

@@ -63,6 +63,22 @@ pub enum CallError {
         /// Number of ranks of the job.
         world: usize,
     },
+    /// A notification names a rank that does not exist.
+    #[error("there is no rank {rank} among {world} ranks to be notified")]
+    NobodyThere {
+        /// The rank that it names.
+        rank: Rank,
+        /// Number of ranks of the job.
+        world: usize,
+    },
+    /// Too many notifications are under way to the node of a rank.
+    #[error("{max} notifications are under way to rank {rank}'s node already")]
+    TooManyNotifications {
+        /// The rank that was to be notified.
+        rank: Rank,
+        /// Most notifications that may be under way to one node.
+        max: usize,
+    },
     /// Too many different (from, to, tag).
     #[error("more than {max} different (from, to, tag) in one job: use fewer tags", max = crate::units::MAX_PAIRS)]
     TooManyTags,

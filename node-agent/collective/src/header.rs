@@ -9,7 +9,7 @@
 //! | 7 | step; flag of a fence or notice | 60..64 | number of the frame on its link, from 1 (0: not counted) |
 //! | 8..12 | epoch | 64..72 | offset |
 //! | 12..16 | length of the payload | 72..80 | value |
-//! | 16..24 | sequence number | 80..88 | acknowledged bytes |
+//! | 16..24 | sequence number; a notification's first word (the others: 48..56, 64..72) | 80..88 | acknowledged bytes |
 //! | 24..36 | source rank, target rank, tag | 88..92 | checksum of the payload: CRC32C, where the job asks for it |
 //! | 36..40 | shape | 92..96 | generation of the link |
 //! | | | 96..100 | when the sender handed the frame over, in microseconds of its own clock; the last four bytes are zero |
@@ -29,6 +29,8 @@ use crate::units::{FULL, MAX_CHUNK, MAX_RAILS, Node, Rail, Rank};
 pub const HEADER_BYTES: usize = 104;
 /// First four bytes of every frame: `RAIL`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"RAIL");
+/// Where the words of a notification lie.
+const NOTIFIED_AT: [usize; 3] = [16, 48, 64];
 /// Version of the layout.
 pub const VERSION: u8 = 4;
 
@@ -148,6 +150,15 @@ pub enum Kind {
         /// Time of a byte on one rail in picoseconds.
         beta_ps: u32,
     },
+    /// A few words of a rank of the sender's for a rank of the receiver's; `value` is its number among those from node to node.
+    Notify {
+        /// The rank that made it.
+        from: Rank,
+        /// The rank that gets it.
+        to: Rank,
+        /// What it says.
+        words: [u64; 3],
+    },
     /// The sender has the whole plan.
     PlanTaken {
         /// Version of the plan that the sender has.
@@ -229,6 +240,12 @@ impl Kind {
                 put(5, &[14]);
                 put(16, &version.to_le_bytes());
             }
+            Kind::Notify { from, to, words } => {
+                put(5, &[15]);
+                put(24, &from.to_le_bytes());
+                put(28, &to.to_le_bytes());
+                NOTIFIED_AT.iter().zip(words).for_each(|(&at, word)| put(at, &word.to_le_bytes()));
+            }
         }
     }
 
@@ -280,6 +297,7 @@ impl Kind {
                 beta_ps: u32_at(68),
             },
             14 => Kind::PlanTaken { version: u32_at(16) },
+            15 => Kind::Notify { from: u32_at(24), to: u32_at(28), words: NOTIFIED_AT.map(u64_at) },
             other => return Err(field("kind", other.into())),
         })
     }

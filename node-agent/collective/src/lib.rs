@@ -31,7 +31,9 @@ pub use algorithm::Algorithm;
 pub use call::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use error::{CallError, ConfigError, Failure, FrameError, RailCause};
 pub use header::{HEADER_BYTES, Header};
-pub use machine::{Command, Completion, Landing, LinkView, Machine, RailState, RailView, Ticket, Transmit};
+pub use machine::{
+    Command, Completion, Landing, LinkView, Machine, Notification, RailState, RailView, Ticket, Transmit,
+};
 pub use memory::{Arena, BufferId, Memory, Region};
 pub use plan::{Choice, Plan};
 pub use shape::Config;

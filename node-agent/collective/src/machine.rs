@@ -11,6 +11,8 @@ mod flight;
 mod flights;
 mod incoming;
 mod keep;
+mod notification;
+mod notify;
 mod op;
 mod pace;
 mod post;
@@ -39,6 +41,8 @@ use agreement::Agreement;
 use flights::Flights;
 use incoming::{Early, Incoming};
 use keep::Keep;
+pub use notification::Notification;
+use notification::Notifications;
 use op::{Member, Op};
 use pace::Pace;
 use posted::{Gathering, Half, RankState};
@@ -131,6 +135,7 @@ struct Peer {
     echoed: (u64, Time),
     /// The newest word on each of its rails that it drains.
     drains: BTreeMap<Rail, u64>,
+    notifications: Notifications,
 }
 
 /// What a machine is made for: it never changes.
@@ -205,6 +210,8 @@ pub struct Machine {
     slots: Slots,
     flights: Flights,
     keep: Keep,
+    /// For local ranks, to be handed out.
+    notifications: VecDeque<Notification>,
     failure: Option<Failure>,
     stats: Stats,
     /// A bug that the model is to find.
@@ -251,6 +258,7 @@ impl Machine {
             slots: Slots::new(&config),
             flights: Flights::default(),
             keep: Keep::new(Slots::keep_region(&config)),
+            notifications: VecDeque::new(),
             failure: None,
             stats: Stats::default(),
             #[cfg(test)]

@@ -5,6 +5,7 @@ mod callers;
 mod calls;
 mod certify;
 mod gpus;
+mod notify;
 mod rails;
 mod ranks;
 mod supervisor;
@@ -27,7 +28,7 @@ use crate::certify::Certifier;
 use crate::config::Config;
 use crate::control::last_words;
 use crate::error::EngineError;
-use crate::failure::is_peer_lost;
+use crate::failure::{is_peer_lost, of_failure};
 use crate::index::node_index;
 use crate::memory::Operands;
 use crate::rails::Watch;
@@ -163,6 +164,7 @@ impl Engine {
             }
             self.serve_queues();
             self.complete_calls();
+            self.hand_out_notifications();
             self.pass_time();
         }
     }
@@ -180,6 +182,7 @@ impl Engine {
             self.machine.stop(&reason, now);
         }
         self.ranks.shared.end(stopping(&reason));
+        self.end_notifications(&stopping(&reason));
         self.ending.draining = Some(reason);
         let end = now + DRAIN;
         self.ending.end = Some(self.ending.end.map_or(end, |earlier| earlier.min(end)));
@@ -254,7 +257,10 @@ impl Engine {
         if !self.ending.failure_seen {
             self.ending.failure_seen = true;
             warn!(job = self.config.job, "{failure}");
+            let cause = self.with_lost_rank(of_failure(failure, &self.config));
+            self.end_notifications(&cause);
         }
+        let Some(failure) = self.machine.failure() else { return };
         if is_peer_lost(failure) && self.calls.hurt() && self.ending.end.is_none() {
             self.ending.end = Some(now + LINGER);
         }

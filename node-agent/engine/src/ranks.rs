@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) operand_bytes: u64,
     /// Replies that its socket could not hold yet.
     pub(crate) late: VecDeque<Vec<u8>>,
+    /// It takes notifications of other ranks.
+    pub(crate) subscribed: bool,
 }
 
 /// A buffer of a rank.

@@ -69,6 +69,16 @@ pub enum Request {
         /// The GPU's PCI address, as sysfs writes it.
         gpu: String,
     },
+    /// Hand this rank the notifications that are for it, from now on; answered by [`Reply::Subscribed`]. When the job's communicator fails, the
+    /// connection as a whole is answered with the cause, since whoever waits for a notification has no call that would fail.
+    Subscribe,
+    /// Notify another rank. Never answered: a rank that makes more than can be under way broke the protocol.
+    Notify {
+        /// The rank that gets it.
+        to: u32,
+        /// What it says.
+        words: [u64; 3],
+    },
     /// The rank is finished: what follows is a clean close. Answered by [`Reply::Done`].
     Detach,
 }
@@ -96,6 +106,20 @@ pub enum Reply {
     Doorbell,
     /// What rails can do with memory of a GPU.
     Lent(Lent),
+    /// The rank is handed its notifications from now on.
+    Subscribed {
+        /// Attempt of the job, from 1.
+        attempt: u32,
+        /// The rails of this node, ascending, at most [`MAX_RAILS`].
+        rails: Vec<RailSpeed>,
+    },
+    /// Another rank has notified this one. It answers nothing: its id is 0.
+    Notification {
+        /// The rank that made it.
+        from: u32,
+        /// What it says.
+        words: [u64; 3],
+    },
     /// The request was done; there is nothing else to say.
     Done,
     /// Not done, and why.
@@ -130,6 +154,15 @@ pub struct Welcome {
     pub max_outstanding: u32,
     /// How long an operation may take when its post names no time, in milliseconds.
     pub op_timeout_ms: u32,
+}
+
+/// A rail of this node and how fast it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RailSpeed {
+    /// Number of the rail in the cluster.
+    pub rail: u16,
+    /// Speed of its port in Mbit/s; 0 where the kernel does not say.
+    pub mbit: u32,
 }
 
 /// Counters of one rail.
@@ -251,6 +284,8 @@ impl Request {
     const QUEUES: u16 = 11;
     const DOORBELL: u16 = 12;
     const LEND: u16 = 13;
+    const SUBSCRIBE: u16 = 14;
+    const NOTIFY: u16 = 15;
 
     /// The packet of this request under `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -271,6 +306,8 @@ impl Request {
             Self::Cause => header(Self::CAUSE, id),
             Self::Queues => header(Self::QUEUES, id),
             Self::Doorbell => header(Self::DOORBELL, id),
+            Self::Subscribe => header(Self::SUBSCRIBE, id),
+            Self::Notify { to, words } => with(Self::NOTIFY, id, |w| put_words(w.u32(*to), words)),
             Self::Lend { offset, bytes, gpu } => {
                 with(Self::LEND, id, |w| w.u64(*offset).u64(*bytes).text(gpu, MAX_GPU))
             }
@@ -300,6 +337,8 @@ impl Request {
             Self::CAUSE => Self::Cause,
             Self::QUEUES => Self::Queues,
             Self::DOORBELL => Self::Doorbell,
+            Self::SUBSCRIBE => Self::Subscribe,
+            Self::NOTIFY => Self::Notify { to: r.u32()?, words: words(&mut r)? },
             Self::LEND => Self::Lend { offset: r.u64()?, bytes: r.u64()?, gpu: r.text("gpu", MAX_GPU)? },
             found => return Err(ProtocolError::Kind { found }),
         };
@@ -323,6 +362,8 @@ impl Reply {
     const QUEUES: u16 = 0x8007;
     const DOORBELL: u16 = 0x8008;
     const LENT: u16 = 0x8009;
+    const SUBSCRIBED: u16 = 0x800a;
+    const NOTIFICATION: u16 = 0x800b;
 
     /// The packet of this reply to request `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -333,6 +374,14 @@ impl Reply {
             Self::Queues => header(Self::QUEUES, id),
             Self::Doorbell => header(Self::DOORBELL, id),
             Self::Lent(lent) => with(Self::LENT, id, |w| lent.encode(w)),
+            Self::Subscribed { attempt, rails } => with(Self::SUBSCRIBED, id, |w| {
+                let rails = &rails[..rails.len().min(MAX_RAILS)];
+                w.u32(*attempt).u16(u16::try_from(rails.len()).unwrap_or(0));
+                rails.iter().fold(w, |w, r| w.u16(r.rail).u32(r.mbit))
+            }),
+            Self::Notification { from, words } => {
+                with(Self::NOTIFICATION, id, |w| put_words(w.u32(*from), words))
+            }
             Self::Done => header(Self::DONE, id),
             Self::Failed(failure) => with(Self::FAILED, id, |w| failure.encode(w)),
             Self::Counters { rails, operations } => with(Self::COUNTERS, id, |w| {
@@ -361,6 +410,8 @@ impl Reply {
             Self::FAILED => Self::Failed(Failure::decode(&mut r)?),
             Self::COUNTERS => decode_counters(&mut r)?,
             Self::LENT => Self::Lent(Lent::decode(&mut r)?),
+            Self::SUBSCRIBED => decode_subscribed(&mut r)?,
+            Self::NOTIFICATION => Self::Notification { from: r.u32()?, words: words(&mut r)? },
             found => return Err(ProtocolError::Kind { found }),
         };
         r.finish()?;
@@ -436,6 +487,27 @@ impl Failure {
             text: r.text("text", MAX_TEXT)?,
         })
     }
+}
+
+fn put_words<'w>(w: &'w mut Writer, words: &[u64; 3]) -> &'w mut Writer {
+    words.iter().fold(w, |w, word| w.u64(*word))
+}
+
+fn words(r: &mut Reader<'_>) -> Result<[u64; 3], ProtocolError> {
+    Ok([r.u64()?, r.u64()?, r.u64()?])
+}
+
+fn decode_subscribed(r: &mut Reader<'_>) -> Result<Reply, ProtocolError> {
+    let attempt = r.u32()?;
+    let count = usize::from(r.u16()?);
+    if count > MAX_RAILS {
+        return Err(ProtocolError::Field { field: "rails", found: count as u64 });
+    }
+    let mut rails = Vec::with_capacity(count);
+    for _ in 0..count {
+        rails.push(RailSpeed { rail: r.u16()?, mbit: r.u32()? });
+    }
+    Ok(Reply::Subscribed { attempt, rails })
 }
 
 fn decode_counters(r: &mut Reader<'_>) -> Result<Reply, ProtocolError> {

@@ -2,8 +2,8 @@
 
 use node_agent_collective::{Call, Dtype, Operation, ReduceOp};
 use node_agent_ipc::{
-    Failure, FailureCode, Lent, MAX_MESSAGE, MAX_RAILS, MAX_TEXT, Post, RailBytes, Reply, Request, Span,
-    Welcome,
+    Failure, FailureCode, Lent, MAX_MESSAGE, MAX_RAILS, MAX_TEXT, Post, RailBytes, RailSpeed, Reply, Request,
+    Span, Welcome,
 };
 use proptest::prelude::*;
 
@@ -55,6 +55,8 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Cause),
         Just(Request::Queues),
         Just(Request::Doorbell),
+        Just(Request::Subscribe),
+        any::<(u32, [u64; 3])>().prop_map(|(to, words)| Request::Notify { to, words }),
         (any::<(u64, u64)>(), "[0-9a-f:.]{0,32}").prop_map(|((offset, bytes), gpu)| Request::Lend {
             offset,
             bytes,
@@ -96,6 +98,13 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(Reply::Done),
         Just(Reply::Queues),
         Just(Reply::Doorbell),
+        any::<(u32, [u64; 3])>().prop_map(|(from, words)| Reply::Notification { from, words }),
+        (any::<u32>(), proptest::collection::vec(any::<(u16, u32)>(), 0..=MAX_RAILS)).prop_map(
+            |(attempt, rails)| {
+                let rails = rails.into_iter().map(|(rail, mbit)| RailSpeed { rail, mbit }).collect();
+                Reply::Subscribed { attempt, rails }
+            }
+        ),
         (any::<u32>(), "\\PC{0,100}", proptest::collection::vec(any::<u32>(), 0..256), any::<bool>())
             .prop_map(|(buffer, why, here, apart)| Reply::Lent(Lent { buffer, why, here, apart })),
         failure().prop_map(Reply::Failed),

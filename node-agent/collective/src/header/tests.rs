@@ -20,7 +20,7 @@ fn call(kind: u8, dtype: u8, reduce: u8, root: u32, count: u64, key: Key) -> Cal
 
 prop_compose! {
     fn header()(
-        kind in 0u8..14, plan: u8, sent_us: u32, place: (u32, u32, u32), about: (u16, bool, u32), pair: bool, seq: u64, ranks: (u32, u32, u32), codes: (u8, u8, u8, u32, u64),
+        kind in 0u8..15, plan: u8, sent_us: u32, place: (u32, u32, u32), about: (u16, bool, u32), pair: bool, seq: u64, ranks: (u32, u32, u32), codes: (u8, u8, u8, u32, u64),
         epoch: u32, shape: u32, value: u64, acked: u64, length in 0..=MAX_CHUNK as u32,
         chunk: (u8, u32, u64), cause in 1u8..=10, node: Option<u16>, rail: Option<u16>,
     ) -> Header {
@@ -47,6 +47,7 @@ prop_compose! {
                 let (version, alpha_ns, beta_ps) = (place.0, about.2, chunk.1);
                 (Kind::PlanPart { version, index, of, node, capacity: about.0 % 1025, alpha_ns, beta_ps }, Key::Link)
             }
+            13 => (Kind::Notify { from: ranks.0, to: ranks.1, words: [seq, codes.4, chunk.2] }, Key::Link),
             9 => (Kind::Drain { rail: about.0 % 64, on: about.1 }, Key::Link),
             _ => (Kind::Abort(RemoteCause { node: blame(node), rail: blame(rail), ..unpack(cause, 0, seq) }), Key::Link),
         };

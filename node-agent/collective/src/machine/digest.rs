@@ -55,6 +55,7 @@ impl Machine {
             slots,
             flights,
             keep,
+            notifications,
             failure,
             stats: _,
             sabotage: _,
@@ -64,6 +65,7 @@ impl Machine {
         let Work { next_start, ops, ages, early, replays, woken, last_end: _ } = work;
         let Rails { links, pace: _, incoming, urgent, commands, probes, drains } = rails;
         let quiet = replays.is_empty() && woken.is_empty() && commands.is_empty() && completions.is_empty();
+        assert!(notifications.is_empty(), "not modelled");
         assert!(quiet && urgent.is_empty(), "the model looks at machines that were polled to the end");
         assert!(halves.is_empty() && pairs.is_empty() && drains.iter().all(|d| d.1 == 0), "not modelled");
         for (rail, peer, link) in links.iter() {
@@ -185,8 +187,8 @@ impl Machine {
 
 impl Peer {
     fn digest(&self, canon: &mut Canon, now: Time) {
-        let Peer { control, ahead, ahead_total, left, lost, echoed, drains } = self;
-        assert!(drains.is_empty(), "not modelled");
+        let Peer { control, ahead, ahead_total, left, lost, echoed, drains, notifications } = self;
+        assert!(drains.is_empty() && notifications.made + notifications.taken == 0, "not modelled");
         canon.size(control.len());
         control.iter().for_each(|h| canon.header(h));
         ahead.iter().for_each(|(key, &n)| canon.size(n + 100 * key.seq() as usize));

@@ -2,6 +2,7 @@
 //! frame again over another rail, until it is known to have arrived.
 
 use crate::error::Failure;
+use crate::header::Kind;
 use crate::machine::Machine;
 use crate::machine::flights::Hold;
 use crate::memory::{Memory, Region};
@@ -11,6 +12,10 @@ impl Machine {
     pub(super) fn release(&mut self, tokens: &[u64]) {
         for token in tokens {
             let Some(flight) = self.flights.all.remove(token) else { continue };
+            if matches!(flight.header.kind, Kind::Notify { .. }) {
+                let notifications = &mut self.peers[usize::from(flight.peer)].notifications;
+                notifications.unacknowledged = notifications.unacknowledged.saturating_sub(1);
+            }
             match flight.hold {
                 Hold::Slot(slot) => self.slots.free(slot),
                 Hold::Copy(kept) => {

@@ -3,11 +3,11 @@
 use crate::call::Call;
 use crate::error::{Failure, FrameError};
 use crate::header::{Header, Key, Kind};
-use crate::machine::Machine;
 use crate::machine::incoming::{Incoming, Target};
 use crate::machine::op::granted_chunks;
 use crate::machine::report::Report;
 use crate::machine::ticket::Landing;
+use crate::machine::{Machine, Notification};
 use crate::memory::{Memory, Region};
 use crate::schedule::{Contribution, pieces};
 use crate::units::{MAX_ACTIVE, MAX_OUTSTANDING, Node, Rail, Time};
@@ -131,6 +131,9 @@ impl Machine {
             }
             Kind::PlanPart { .. } => self.plan_part(peer, header.kind)?,
             Kind::PlanTaken { version } => self.plan_taken(peer, version),
+            Kind::Notify { from, to, words } => {
+                self.notified(peer, Notification { from, to, words }, header.value)?;
+            }
             Kind::Bye => {
                 self.peers[usize::from(peer)].left = true;
                 self.start_next();

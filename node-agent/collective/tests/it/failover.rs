@@ -18,17 +18,17 @@ use crate::sim::{Net, World};
 const MOST_FAULTS: usize = 400;
 
 /// Faults at random moments, about one in so many steps; one rail of each pair of nodes is always left alone.
-struct Storm {
-    rng: Random,
-    every: usize,
+pub struct Storm {
+    pub rng: Random,
+    pub every: usize,
     /// Whether rails may go dark without a word.
-    dark: bool,
+    pub dark: bool,
     /// How many faults there were.
-    faults: usize,
+    pub faults: usize,
 }
 
 impl Storm {
-    fn blow(&mut self, net: &mut Net, world: &World) {
+    pub fn blow(&mut self, net: &mut Net, world: &World) {
         let nodes = world.nodes();
         if nodes < 2 || self.faults > MOST_FAULTS || self.rng.index(self.every) > 0 {
             return;

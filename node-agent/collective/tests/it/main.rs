@@ -7,6 +7,8 @@ mod failover;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod notifications;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod reference;

@@ -216,7 +216,7 @@ impl Engine {
     }
 
     /// A rank's end is reported with what this engine knows of it.
-    fn with_lost_rank(&self, failure: RankFailure) -> RankFailure {
+    pub(crate) fn with_lost_rank(&self, failure: RankFailure) -> RankFailure {
         match self.ranks.lost_text(failure.rank) {
             Some(text) if failure.code == FailureCode::RankLost => {
                 RankFailure { text: text.clone(), ..failure }

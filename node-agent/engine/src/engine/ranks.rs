@@ -13,6 +13,7 @@ use tracing::{debug, info, warn};
 
 use crate::deadline::after;
 use crate::engine::Engine;
+use crate::engine::notify::spare_notifications;
 use crate::failure::{about_rank, plain};
 use crate::gpus::{Came, Offer};
 use crate::ranks::{Connection, HELLO_TIMEOUT, RankBuffer, SPARE_CONNECTIONS, SPARE_REPLIES, taken};
@@ -68,6 +69,7 @@ impl Engine {
             calls: 0,
             operand_bytes: 0,
             late: VecDeque::new(),
+            subscribed: false,
         };
         self.ranks.connections.insert(token, connection);
         // What it sent before it was watched would give no event.
@@ -118,6 +120,8 @@ impl Engine {
             Request::Map { rank, buffer } => return self.map(token, id, rank, buffer),
             Request::Report(failure) => Ok(self.report(token, failure)),
             Request::Cause => Ok(self.board_cause()),
+            Request::Subscribe => self.subscribe(token),
+            Request::Notify { to, words } => return self.notify(token, to, words),
             Request::Lend { offset, bytes, gpu } => {
                 self.register(token, &Offer { offset, bytes, gpu: &gpu }, came)
             }
@@ -282,8 +286,9 @@ impl Engine {
 
     /// A rank may have more calls under way than its socket holds replies, and takes them only when it waits for them.
     fn send_later(&mut self, token: usize, packet: Vec<u8>) {
-        let most = self.config.limits.outstanding as usize + SPARE_REPLIES;
         let Some(connection) = self.ranks.connections.get_mut(&token) else { return };
+        let spare = SPARE_REPLIES + spare_notifications(connection.subscribed);
+        let most = self.config.limits.outstanding as usize + spare;
         if connection.late.len() >= most {
             return self.close_rank(token, &SocketError::Full.to_string());
         }

@@ -16,7 +16,7 @@ fn failure(result: Result<(), Error>) -> (FailureCode, String) {
 }
 
 /// A rank that ends without a word: its process is gone, so its socket is closed without a detach.
-fn vanish(client: Client) {
+pub fn vanish(client: Client) {
     // A panic is what `Client` takes for an unclean end.
     let thread = std::thread::spawn(move || {
         let _client = client;

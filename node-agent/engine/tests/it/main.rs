@@ -12,6 +12,7 @@ mod certify;
 mod collectives;
 mod drain;
 mod loss;
+mod notifications;
 mod operands;
 mod over_verbs;
 mod processes;

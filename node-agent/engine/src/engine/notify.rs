@@ -1,0 +1,76 @@
+//! Notifications of ranks: from a local rank to the collective core, and from there to the rank that each is for.
+
+use node_agent_collective::Notification;
+use node_agent_collective::units::MAX_NOTIFICATIONS;
+use node_agent_ipc::{Failure as RankFailure, RailSpeed, Reply};
+use tracing::debug;
+
+use crate::config::RailConfig;
+use crate::engine::Engine;
+use crate::failure::of_failure;
+
+impl Engine {
+    /// From now on a rank is handed what others notify it of.
+    pub(crate) fn subscribe(&mut self, token: usize) -> Result<Reply, RankFailure> {
+        if let Some(failure) = self.machine.failure() {
+            return Err(of_failure(failure, &self.config));
+        }
+        if let Some(connection) = self.ranks.connections.get_mut(&token) {
+            connection.subscribed = true;
+        }
+        let speed = |rail: RailConfig| RailSpeed { rail: rail.rail, mbit: speed_of(&rail) };
+        let rails = self.config.ordered_rails().into_iter().take(node_agent_ipc::MAX_RAILS);
+        Ok(Reply::Subscribed { attempt: self.config.attempt, rails: rails.map(speed).collect() })
+    }
+
+    /// A rank notifies another one. What cannot be told it is expelled for: it is no call that could fail.
+    pub(crate) fn notify(&mut self, token: usize, to: u32, words: [u64; 3]) {
+        let Some(from) = self.ranks.connections.get(&token).and_then(|connection| connection.rank) else {
+            return;
+        };
+        // Of a communicator that has failed the rank hears, or has heard.
+        if self.machine.failure().is_some() || self.ending.draining.is_some() {
+            return;
+        }
+        if let Err(error) = self.machine.notify(Notification { from, to, words }) {
+            self.expel(token, &error.to_string());
+        }
+    }
+
+    /// Hands out what has come for local ranks. Who has not asked for it gets nothing.
+    pub(crate) fn hand_out_notifications(&mut self) {
+        while let Some(Notification { from, to, words }) = self.machine.poll_notification() {
+            let token = self.ranks.attached.get(&to).copied();
+            let subscribed = |token: &usize| self.ranks.connections.get(token).is_some_and(|c| c.subscribed);
+            match token.filter(subscribed) {
+                Some(token) => self.reply(token, 0, &Reply::Notification { from, words }),
+                None => debug!(from, to, "a notification for a rank that does not take any"),
+            }
+        }
+    }
+
+    /// Says to all that wait for notifications that none will come any more.
+    pub(crate) fn end_notifications(&mut self, failure: &RankFailure) {
+        let mut subscribed = Vec::new();
+        for (token, connection) in &mut self.ranks.connections {
+            if std::mem::take(&mut connection.subscribed) {
+                subscribed.push(*token);
+            }
+        }
+        for token in subscribed {
+            self.reply(token, 0, &Reply::Failed(failure.clone()));
+        }
+    }
+}
+
+/// Replies beyond those to its calls that may wait for a rank.
+pub(crate) fn spare_notifications(subscribed: bool) -> usize {
+    if subscribed { MAX_NOTIFICATIONS } else { 0 }
+}
+
+/// Speed of a rail's port in Mbit/s as the kernel says it; 0 where it does not.
+fn speed_of(rail: &RailConfig) -> u32 {
+    let Some(netdev) = rail.netdev.as_ref().filter(|name| !name.contains('/')) else { return 0 };
+    let text = std::fs::read_to_string(format!("/sys/class/net/{netdev}/speed")).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}

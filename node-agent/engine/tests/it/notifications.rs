@@ -1,0 +1,88 @@
+//! Notifications of ranks over real engines: who gets them, in which order, and what becomes of who waits when the job fails.
+
+use std::time::Instant;
+
+use node_agent_client::{Client, Error, FailureCode, Notification};
+
+use crate::loss::vanish;
+use crate::world::{LONG, World};
+
+/// The next notification; only a hang gets to the limit.
+fn next(client: &Client) -> Result<Notification, Error> {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(found) = client.poll_notification()? {
+            return Ok(found);
+        }
+        assert!(Instant::now() < end, "nothing has come");
+        std::thread::yield_now();
+    }
+}
+
+fn notify(client: &Client, to: u32, words: [u64; 3]) {
+    let end = Instant::now() + LONG;
+    while !client.notify(to, words).unwrap() {
+        assert!(Instant::now() < end, "the engine takes nothing");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn all_ranks_notify_each_other_in_order() {
+    const EACH: u64 = 500;
+    for (ranks, rails) in [(&[0, 0, 1, 1, 2][..], 3), (&[0, 0, 0], 0)] {
+        let world = World::new(ranks, rails);
+        world.each_rank(|client| {
+            let found = client.subscribe().unwrap();
+            assert_eq!((found.attempt, found.rails.len()), (1, usize::from(rails)));
+            client.barrier().unwrap();
+            let size = client.size();
+            let others: Vec<u32> = (0..size).filter(|other| *other != client.rank()).collect();
+            for n in 0..EACH {
+                others.iter().for_each(|to| notify(&client, *to, [n, client.rank().into(), u64::from(*to)]));
+            }
+            let mut came = vec![0; size as usize];
+            for _ in 0..EACH * others.len() as u64 {
+                let Notification { from, words } = next(&client).unwrap();
+                assert_eq!(words, [came[from as usize], from.into(), client.rank().into()]);
+                came[from as usize] += 1;
+            }
+            // A notification and a call of one rank keep their order at its engine.
+            client.barrier().unwrap();
+            assert_eq!(client.poll_notification().unwrap(), None);
+            client.detach().unwrap();
+        });
+    }
+}
+
+/// Who waits for a notification has no call that would fail, and hears of it all the same.
+#[test]
+fn who_waits_is_told_that_the_job_has_failed() {
+    let world = World::new(&[0, 0, 1], 2);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    zero.subscribe().unwrap();
+    two.subscribe().unwrap();
+    // One that takes none gets none.
+    notify(&zero, 1, [1, 2, 3]);
+    vanish(one);
+    for client in [&zero, &two] {
+        let error = next(client).unwrap_err();
+        assert_eq!(error.code(), FailureCode::RankLost, "{error}");
+        assert!(client.notify(1, [0; 3]).is_err());
+    }
+    let late = two.subscribe().unwrap_err();
+    assert_eq!(late.code(), FailureCode::RankLost, "{late}");
+}
+
+/// What cannot be is no notification: its maker is told, and expelled.
+#[test]
+fn a_rank_that_is_not_there_cannot_be_notified() {
+    let world = World::new(&[0, 0], 0);
+    let (zero, one) = (world.attach(0), world.attach(1));
+    zero.subscribe().unwrap();
+    one.subscribe().unwrap();
+    notify(&zero, 7, [0; 3]);
+    let error = next(&zero).unwrap_err();
+    assert!(error.to_string().contains("no rank 7 among 2"), "{error}");
+    assert_eq!(next(&one).unwrap_err().code(), FailureCode::RankLost);
+}
