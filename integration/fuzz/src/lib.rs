@@ -19,6 +19,7 @@ pub mod lldp;
 pub mod local;
 pub mod machine;
 mod manifest;
+pub mod nccl;
 pub mod netlink;
 pub mod offer;
 pub mod page_token;
@@ -43,7 +44,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 32] = [
+pub const TARGETS: [Target; 33] = [
     ("agent_state", agent_state::run),
     ("audit", audit::run),
     ("cabling", cabling::run),
@@ -58,6 +59,7 @@ pub const TARGETS: [Target; 32] = [
     ("lldp", lldp::run),
     ("local", local::run),
     ("machine", machine::run),
+    ("nccl", nccl::run),
     ("netlink", netlink::run),
     ("offer", offer::run),
     ("page_token", page_token::run),

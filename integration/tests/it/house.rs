@@ -38,6 +38,7 @@ fn unsafe_lives_in_its_rooms_only() {
     let rooms = [
         "node-agent/ipc",
         "node-agent/capi",
+        "node-agent/nccl",
         "node-agent/netlink",
         "node-agent/engine/verbs",
         "node-agent/gpu",

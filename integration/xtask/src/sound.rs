@@ -32,7 +32,7 @@ const CHECKS: [Check; 3] = [
     Check {
         name: "address",
         flags: "-Zsanitizer=address",
-        packages: &["node-agent-ipc", "node-agent-capi"],
+        packages: &["node-agent-ipc", "node-agent-capi", "node-agent-nccl"],
         tests: "--lib",
         stand_ins: &[],
     },

@@ -149,6 +149,12 @@ pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) ->
     Ok(Program { argv, environment, working_dir })
 }
 
+/// NCCL's network plugin, where it lies beside `librail.so`.
+pub fn nccl_plugin(task: &Task) -> Option<PathBuf> {
+    let library = task.supervisor_config.library.as_ref()?;
+    Some(library.with_file_name("librail_nccl_net.so")).filter(|plugin| plugin.is_file())
+}
+
 /// What every process of the job finds, but for what the user set.
 fn of_process(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, String> {
     let mut environment = plain_environment();
@@ -191,6 +197,9 @@ fn of_seat(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, Strin
     set("RAIL_RANK_MAP", path(dir.rank_map()));
     if let Some(library) = &task.supervisor_config.library {
         set("RAIL_LIBRARY", path(library.clone()));
+    }
+    if let Some(plugin) = nccl_plugin(task) {
+        set("RAIL_NCCL_PLUGIN", path(plugin));
     }
     if !task.assignment.trace_parent.is_empty() {
         set("TRACEPARENT", task.assignment.trace_parent.clone());

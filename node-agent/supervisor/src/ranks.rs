@@ -172,6 +172,7 @@ impl Ranks {
         ]);
         needed.push(supervisor_config.engine.clone());
         needed.extend(supervisor_config.library.clone());
+        needed.extend(environment::nccl_plugin(task));
         let ids = supervisor_config.rank_user.as_ref().map(|user| user.ids.clone());
         let data =
             if supervisor_config.data.as_os_str().is_empty() { dir.path() } else { &supervisor_config.data };

@@ -1,0 +1,169 @@
+//! Machines of several ranks against a model of notifications and of the engine: whatever happens in which order, each message lands where it
+//! belongs, and nothing waits for ever.
+
+mod net;
+mod random;
+
+use proptest::prelude::*;
+
+use super::handle::{self, HANDLE_BYTES};
+use super::wire::Message;
+use super::{ConnectionError, Handle, HandleError, MAX_RECEIVES, MAX_REQUESTS, MAX_WAITING, Outcome};
+use net::Net;
+
+proptest! {
+    #[test]
+    fn messages_are_read_as_written(kind in 0..8, numbers: (u32, u32), tag: i32, words: (u64, u64)) {
+        let (listener, cookie) = (numbers.1, words.0);
+        let (sender, receiver) = numbers;
+        let message = match kind {
+            0 => Message::Connect { listener, cookie, sender },
+            1 => Message::Accept { sender, receiver },
+            2 => Message::Refuse { sender },
+            3 => Message::Credit { sender, total: words.0 },
+            4 => Message::Send { receiver, tag, bytes: words.1 },
+            5 => Message::SenderClosed { receiver },
+            6 => Message::ReceiverClosed { sender },
+            _ => Message::Gone { receiver },
+        };
+        prop_assert_eq!(Message::read(message.words()), Some(message));
+    }
+
+    #[test]
+    fn any_words_are_a_message_or_none(words: [u64; 3], kind in 0_u64..10) {
+        for words in [words, [kind | words[0] << 32, words[1], words[2]], [kind | words[0] << 32, words[1] >> 32, 0]] {
+            if let Some(message) = Message::read(words) {
+                prop_assert_eq!(message.words(), words);
+            }
+        }
+    }
+
+    /// Whatever another rank says, this one goes on, and a connection that does not concern it is as before.
+    #[test]
+    fn no_notification_hurts_others(words in prop::collection::vec((1_u64..9, 0_u64..8, any::<(u64, u64)>()), 1..60)) {
+        let mut net = Net::new(3, 4);
+        let (send, receive) = net.connect(0, 1);
+        let request = net.machines[1].receive(receive, &[(10, 0)]).unwrap().unwrap();
+        for (kind, number, (second, third)) in words {
+            // A rank that announces what never comes holds up who waits for it, until the engine fails the job: it is of the same job.
+            let third = if kind == 5 { 0 } else { third % 16 };
+            net.machines[1].on_notification(2, [kind | number << 32, second % 16, third]);
+        }
+        let sent = net.machines[0].send(send, 0, 7).unwrap().unwrap();
+        net.settle();
+        prop_assert_eq!(net.machines[0].test(sent), Ok(Outcome::Done(vec![7])));
+        prop_assert_eq!(net.machines[1].test(request), Ok(Outcome::Done(vec![7])));
+    }
+
+    #[test]
+    fn handles_are_read_as_written(job: u64, attempt: u32, rank: u32, listener: u32, cookie: u64, note: u64, change: (usize, u8)) {
+        let made = Handle { job, attempt, rank, listener, cookie };
+        let mut bytes = made.encode();
+        handle::set_note(&mut bytes, note);
+        prop_assert_eq!((Handle::decode(&bytes), handle::note(&bytes)), (Ok(made), note));
+        let at = change.0 % 56;
+        if !(10..16).contains(&at) {
+            bytes[at] ^= change.1.max(1);
+            prop_assert!(Handle::decode(&bytes).is_err(), "byte {}", at);
+        }
+    }
+}
+
+#[test]
+fn handles_of_others_are_told_from_ones_own() {
+    let mut net = Net::new(2, 4);
+    let none = [0; HANDLE_BYTES];
+    assert_eq!(net.machines[0].connect(&none), Err(ConnectionError::Handle(HandleError::Magic)));
+    let good = Handle { job: 1, attempt: 1, rank: 1, listener: 1, cookie: 0 };
+    let other = Handle { attempt: 2, ..good }.encode();
+    let error = net.machines[0].connect(&other).unwrap_err();
+    assert!(matches!(error, ConnectionError::OtherJob { rank: 1, .. }), "{error}");
+    let error = net.machines[0].connect(&Handle { rank: 2, ..good }.encode()).unwrap_err();
+    assert_eq!(error, ConnectionError::NoSuchRank { rank: 2, world: 2 });
+    // A listener that is not there, or was another one.
+    let id = net.machines[0].connect(&good.encode()).unwrap();
+    net.settle();
+    assert_eq!(net.machines[0].is_connected(id), Err(ConnectionError::Refused { rank: 1 }));
+}
+
+#[test]
+fn a_listener_takes_many_and_has_a_bound() {
+    let mut net = Net::new(2, 4);
+    let (listener, handle) = net.machines[1].listen().unwrap();
+    let ids: Vec<_> = (0..=MAX_WAITING).map(|_| net.machines[0].connect(&handle).unwrap()).collect();
+    net.settle();
+    assert_eq!(net.machines[0].is_connected(ids[MAX_WAITING]), Err(ConnectionError::Refused { rank: 1 }));
+    for id in &ids[..MAX_WAITING / 2] {
+        assert_eq!(net.machines[0].is_connected(*id), Ok(false), "nobody has accepted");
+        assert!(net.machines[1].accept(listener).unwrap().is_some());
+        net.settle();
+        assert_eq!(net.machines[0].is_connected(*id), Ok(true));
+    }
+    net.machines[1].close_listen(listener).unwrap();
+    net.settle();
+    assert_eq!(net.machines[0].is_connected(ids[MAX_WAITING - 1]), Err(ConnectionError::Refused { rank: 1 }));
+    assert_eq!(net.machines[1].accept(listener), Err(ConnectionError::Unknown("listener")));
+}
+
+#[test]
+fn requests_have_bounds_and_no_request_is_lost_by_them() {
+    let mut net = Net::new(2, 4);
+    let (send, receive) = net.connect(0, 1);
+    let most = MAX_REQUESTS * MAX_RECEIVES;
+    let sends: Vec<_> = (0..most).map(|_| net.machines[0].send(send, 0, 8).unwrap().unwrap()).collect();
+    assert_eq!(net.machines[0].send(send, 0, 8), Ok(None));
+    let group = vec![(8, 0); MAX_RECEIVES];
+    let receives: Vec<_> =
+        (0..MAX_REQUESTS).map(|_| net.machines[1].receive(receive, &group).unwrap().unwrap()).collect();
+    assert_eq!(net.machines[1].receive(receive, &group), Ok(None));
+    net.settle();
+    assert!(sends.iter().all(|id| net.machines[0].test(*id) == Ok(Outcome::Done(vec![8]))));
+    assert!(receives.iter().all(|id| net.machines[1].test(*id) == Ok(Outcome::Done(vec![8; MAX_RECEIVES]))));
+    assert!(net.machines[0].send(send, 0, 8).unwrap().is_some());
+    let error = net.machines[1].receive(receive, &[(8, 0); MAX_RECEIVES + 1]).unwrap_err();
+    assert!(matches!(error, ConnectionError::Argument(_)), "{error}");
+    assert!(net.machines[1].receive(receive, &[]).is_err());
+    assert_eq!(net.machines[0].test(sends[0]), Err(ConnectionError::Unknown("request")));
+}
+
+/// Sizes that do not fit fail the connection at the receiver, which knows; the stream of messages between the ranks goes on.
+#[test]
+fn what_does_not_fit_fails_its_connection_alone() {
+    let mut net = Net::new(2, 4);
+    let (send, receive) = net.connect(0, 1);
+    let (other, others) = net.connect(0, 1);
+    let (tagged, grouped) = net.connect(0, 1);
+    let large = net.machines[1].receive(receive, &[(7, 5)]).unwrap().unwrap();
+    let group = net.machines[1].receive(grouped, &[(8, 1), (8, 2)]).unwrap().unwrap();
+    let good = net.machines[1].receive(others, &[(9, 0)]).unwrap().unwrap();
+    net.machines[0].send(send, 5, 8).unwrap().unwrap();
+    net.machines[0].send(tagged, 3, 8).unwrap().unwrap();
+    let sent = net.machines[0].send(other, 0, 9).unwrap().unwrap();
+    net.settle();
+    let error = ConnectionError::TooLarge { rank: 0, bytes: 8, tag: 5, room: 7 };
+    assert_eq!(net.machines[1].test(large), Err(error));
+    assert_eq!(net.machines[1].test(group), Err(ConnectionError::NoSuchTag { rank: 0, bytes: 8, tag: 3 }));
+    assert_eq!(net.machines[1].test(good), Ok(Outcome::Done(vec![9])));
+    assert_eq!(net.machines[0].test(sent), Ok(Outcome::Done(vec![9])));
+}
+
+#[test]
+fn a_closed_end_is_noticed_at_the_other_one() {
+    let mut net = Net::new(2, 4);
+    let (send, receive) = net.connect(0, 1);
+    let waits = net.machines[1].receive(receive, &[(8, 0)]).unwrap().unwrap();
+    net.machines[0].close_send(send).unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(waits), Err(ConnectionError::Closed { rank: 0 }));
+    net.machines[1].close_receive(receive).unwrap();
+    let (send, receive) = net.connect(0, 1);
+    let waits = net.machines[0].send(send, 0, 8).unwrap().unwrap();
+    net.machines[1].close_receive(receive).unwrap();
+    assert!(net.machines[1].is_draining());
+    net.settle();
+    assert_eq!(net.machines[0].test(waits), Err(ConnectionError::Closed { rank: 1 }));
+    net.machines[0].close_send(send).unwrap();
+    net.settle();
+    assert!(net.machines.iter().all(|machine| machine.senders.is_empty() && machine.receivers.is_empty()));
+    assert!(!net.machines[1].is_draining());
+}
