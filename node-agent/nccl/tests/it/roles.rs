@@ -141,9 +141,12 @@ impl Rank {
 /// What message `number` of a line is made of.
 pub fn fill(line: u64, number: u64, bytes: usize) -> Vec<u8> {
     let mut state = line.wrapping_mul(0x9e37_79b9).wrapping_add(number).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let next = |_| {
+    let words = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..bytes).map(next).collect()
+        (state ^ state >> 29).to_le_bytes()
+    });
+    let mut out = Vec::with_capacity(bytes + 8);
+    words.take(bytes.div_ceil(8)).for_each(|word| out.extend_from_slice(&word));
+    out.truncate(bytes);
+    out
 }
