@@ -355,7 +355,11 @@ impl Link {
     }
 
     fn send(&self, state: &mut State, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<u64, Error> {
-        if let Some(error) = &state.broken {
+        // Of a job that has failed a rank still takes its leave: it did not end without a word.
+        let leaves = state.subscribed && *request == Request::Detach;
+        if let Some(error) =
+            state.broken.as_ref().filter(|error| !(leaves && matches!(error, Error::Failed { .. })))
+        {
             return Err(error.clone());
         }
         let id = state.next;

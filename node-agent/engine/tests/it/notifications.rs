@@ -72,6 +72,19 @@ fn who_waits_is_told_that_the_job_has_failed() {
     }
     let late = two.subscribe().unwrap_err();
     assert_eq!(late.code(), FailureCode::RankLost, "{late}");
+    // Those who heard of it take their leave, and are not taken for ranks that were lost.
+    drop((zero, two));
+    let end = Instant::now() + LONG;
+    while world.engines.iter().any(|engine| !engine.status().attached.is_empty()) {
+        assert!(Instant::now() < end, "they never left");
+        std::thread::yield_now();
+    }
+    let causes: Vec<String> = world.engines.iter().filter_map(|engine| engine.status().cause).collect();
+    assert!(causes.iter().any(|cause| cause.contains("rank 1")), "{causes:?}");
+    assert!(
+        causes.iter().all(|cause| !cause.contains("rank 0 (") && !cause.contains("rank 2 (")),
+        "{causes:?}"
+    );
 }
 
 /// What cannot be is no notification: its maker is told, and expelled.
