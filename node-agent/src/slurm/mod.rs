@@ -84,30 +84,37 @@ fn number<N: std::str::FromStr>(name: &'static str) -> Result<N, SlurmError> {
 
 fn prepare(arguments: &PrologArguments, places: &Places) -> Result<(), SlurmError> {
     let (job, uid) = (number("SLURM_JOB_ID")?, number("SLURM_JOB_UID")?);
+    // Not every slurmd says which start of the job it is.
+    let start = variable("SLURM_JOB_RESTART_COUNT").and_then(|text| text.parse().ok());
     places.remove_left()?;
-    let account = || {
-        let problem = |problem: String| SlurmError::Variable { name: "SLURM_JOB_ACCOUNT", problem };
-        let text = variable("SLURM_JOB_ACCOUNT").ok_or_else(|| problem("is not set".to_owned()))?;
-        TenantName::new(&text).map_err(|error| problem(format!("names no tenant: {error}")))
+    let account = || TenantName::new(&variable("SLURM_JOB_ACCOUNT")?).ok();
+    // An account that is no tenant has no allocations.
+    let tenant = arguments.tenant.clone().or_else(account);
+    let held = match &tenant {
+        Some(tenant) => places.attempt(tenant, &arguments.prefix, job, start)?,
+        None => None,
     };
-    let tenant = arguments.tenant.clone().map_or_else(account, Ok)?;
-    match places.attempt(&tenant, &arguments.prefix, job)? {
-        Some((dir, task)) => places.write(job, uid, &dir, Seats::of(&places.tasks(job), &task)),
-        None => {
-            eprintln!("job {job} of {tenant} has no allocation here, and its tasks are told of none");
-            Ok(())
-        }
+    let given = match held {
+        Some((dir, task)) => places.write(job, uid, &dir, &Seats::of(&places.tasks(job), &task))?,
+        None => false,
+    };
+    if !given {
+        places.remove(job)?;
+        eprintln!("nothing is held here for job {job}: its tasks find no rails of Railyard's");
     }
+    Ok(())
 }
 
-/// What Slurm takes of a TaskProlog's output: `export NAME=VALUE` and `print TEXT`, a line each.
+/// What Slurm takes of a TaskProlog's output: `export NAME=VALUE`, `unset NAME` and `print TEXT`, a line each.
 fn lines(places: &Places) -> String {
     let Ok(job) = number("SLURM_JOB_ID") else { return String::new() };
     match places.read(job) {
         Ok(None) => String::new(),
         Ok(Some(seats)) => {
-            let given = task::variables(&seats, &SlurmTask::of(variable), variable);
-            given.iter().map(|(name, value)| format!("export {name}={value}\n")).collect()
+            let given = task::given(&seats, &SlurmTask::of(variable), variable);
+            let unset = given.unset.iter().map(|name| format!("unset {name}\n"));
+            let set = given.set.iter().map(|(name, value)| format!("export {name}={value}\n"));
+            unset.chain(set).collect()
         }
         Err(error) => format!("print railyard: {}\n", error.to_string().replace('\n', " ")),
     }

@@ -48,10 +48,19 @@ fn uniform(text: &str) -> Option<(usize, usize)> {
     }
 }
 
+/// What changes in the environment of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Given {
+    /// What it is given.
+    pub set: Variables,
+    /// What its parent was given, and is not the task's.
+    pub unset: Vec<String>,
+}
+
 /// What the task is given. It takes a rank's place where its step has as many tasks on every server as the allocation has ranks; any other
 /// task gets to know the rails only. What its user has set wins.
 #[must_use]
-pub fn variables(seats: &Seats, task: &SlurmTask, set: impl Fn(&str) -> Option<String>) -> Variables {
+pub fn given(seats: &Seats, task: &SlurmTask, set: impl Fn(&str) -> Option<String>) -> Given {
     let here = seats.ranks.len();
     let fits = task.each.is_some_and(|(tasks, servers)| tasks == here && tasks * servers == seats.world);
     let own = task.local.filter(|_| fits).and_then(|local| seats.ranks.get(local));
@@ -59,12 +68,15 @@ pub fn variables(seats: &Seats, task: &SlurmTask, set: impl Fn(&str) -> Option<S
     if own.is_none() {
         OF_A_RANK.iter().for_each(|name| _ = given.remove(*name));
     }
-    let inherited: Variables =
+    let mut inherited: Variables =
         set(GIVEN).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    given.retain(|name, _| set(name).is_none_or(|value| inherited.get(name) == Some(&value)));
+    // What the user has changed since is the user's.
+    inherited.retain(|name, value| set(name).as_ref() == Some(value));
+    given.retain(|name, _| set(name).is_none() || inherited.contains_key(name));
+    let unset = inherited.into_keys().filter(|name| !given.contains_key(name)).collect();
     let text = serde_json::to_string(&given).unwrap_or_default();
     given.insert(GIVEN.to_owned(), text);
-    given
+    Given { set: given, unset }
 }
 
 #[cfg(test)]
@@ -85,9 +97,13 @@ mod tests {
         Seats { world: 4, ranks: vec![rank(2), rank(3)] }
     }
 
-    fn given(pairs: &[(&str, &str)]) -> Variables {
+    fn all(pairs: &[(&str, &str)]) -> Given {
         let set = |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned());
-        variables(&seats(), &SlurmTask::of(set), set)
+        super::given(&seats(), &SlurmTask::of(set), set)
+    }
+
+    fn given(pairs: &[(&str, &str)]) -> Variables {
+        all(pairs).set
     }
 
     #[test]
@@ -113,5 +129,16 @@ mod tests {
         // Changed by the script since.
         assert!(!given(&[("NCCL_IB_HCA", "=b"), step[1]]).contains_key("NCCL_IB_HCA"));
         assert_eq!(given(&[("NCCL_IB_HCA", "=a"), (GIVEN, "no JSON")]).get("NCCL_IB_HCA"), None);
+    }
+
+    #[test]
+    fn a_step_within_a_ranks_task_loses_the_ranks_place() {
+        let of_rank = given(&[("SLURM_LOCALID", "1"), ("SLURM_STEP_TASKS_PER_NODE", "2(x2)")]);
+        let mut within = vec![("SLURM_LOCALID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "1")];
+        within.extend(of_rank.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        assert_eq!(all(&within).unset, ["RAIL_ENGINE_SOCKET", "RANK"]);
+        // A rank that the user has made up stays.
+        within.iter_mut().filter(|pair| pair.0 == "RANK").for_each(|pair| pair.1 = "7");
+        assert_eq!(all(&within).unset, ["RAIL_ENGINE_SOCKET"]);
     }
 }
