@@ -218,6 +218,22 @@ fn a_drained_rail_that_never_comes_up_holds_nobody_up() {
 }
 
 #[test]
+fn an_engine_that_is_asked_late_does_not_wait_for_a_peer_that_is_done() {
+    let room = tempfile::tempdir().unwrap();
+    let mut engines: Vec<Running> =
+        (0..2).map(|node| Running::start(config(room.path(), node, &[0, 1], 2), key())).collect();
+    let endpoints: Vec<_> = engines.iter().map(|engine| engine.status().endpoints).collect();
+    let quick = engines.pop().unwrap();
+    // Its ranks have nothing to say to others, and end before the other server's supervisor asks for rails.
+    assert_eq!(quick.ask(&crate::world::peers_of(1, &endpoints)), Reply::OK);
+    quick.stopper.stop("all ranks have ended");
+    quick.join().unwrap();
+    let late = &engines[0];
+    until("its rails go", || rails(late).rails.iter().all(|rail| rail.state == RailState::Down));
+    assert_eq!(late.ask(&crate::world::peers_of(0, &endpoints)), Reply::OK);
+}
+
+#[test]
 fn rails_that_are_not_there_are_refused_and_named() {
     let world = World::new(&[0, 1], 2);
     match world.engines[0].ask(&Request::Drain { rails: vec![1, 7], on: true }) {

@@ -96,6 +96,8 @@ pub struct Dial {
     dark: BTreeSet<Rail>,
     /// When peers who dial this node are to be shown the way, on rails whose own port came back.
     knocks: BTreeMap<Rail, Instant>,
+    /// Links that were up before they were wanted. Their peers may have done their part, and left, by then.
+    early: BTreeSet<(Rail, Node)>,
 }
 
 impl Dial {
@@ -118,7 +120,7 @@ impl Dial {
                 pause: PAUSE.0,
                 patience: PATIENCE,
                 up: None,
-                ever_up: false,
+                ever_up: self.early.contains(&(rail, peer)),
                 flaps: 0,
                 error: None,
             };
@@ -179,6 +181,8 @@ impl Dial {
         if let Some(wanted) = self.wanted.get_mut(&(rail, peer)) {
             (wanted.ever_up, wanted.up, wanted.next, wanted.error) = (true, Some(now), None, None);
             (wanted.pause, wanted.patience) = (PAUSE.0, PATIENCE);
+        } else {
+            self.early.insert((rail, peer));
         }
     }
 
@@ -337,6 +341,22 @@ mod tests {
         assert!(matches!(dial.wiring(late), Wiring::Failed(missing) if missing.len() == 2));
         let due = dial.due(late + MS(25));
         assert_eq!(due.iter().map(|t| (t.rail, t.generation)).collect::<Vec<_>>(), [(0, 2)]);
+    }
+
+    #[test]
+    fn a_link_that_came_and_went_before_it_was_wanted_is_not_waited_for() {
+        let now = Instant::now();
+        let mut dial = Dial::default();
+        assert!(matches!(dial.wiring(now), Wiring::NotStarted));
+        dial.up(0, 2, now);
+        dial.down(0, 2, now);
+        let endpoint = SocketAddr::from(([127, 0, 0, 1], 1));
+        dial.start([((0, 2), endpoint)].into_iter(), 1, now, now + MS(60_000));
+        assert!(matches!(dial.wiring(now), Wiring::Done));
+        dial.start([((0, 2), endpoint), ((1, 2), endpoint)].into_iter(), 1, now, now + MS(60_000));
+        assert!(
+            matches!(dial.wiring(now), Wiring::Waiting(missing) if missing.len() == 1 && missing[0].0 == 1)
+        );
     }
 
     #[test]
