@@ -107,14 +107,15 @@ class Core:
             connection.close()
 
     def tls(self) -> ssl.SSLContext:
-        """What is trusted and shown; files that were renewed are read again."""
+        """What is trusted and shown; files that were renewed are read again. Raises ConfigError if they were never good."""
         settings = self.settings
+        with self.lock:
+            kept = self._tls
         try:
             files = [name for name in (settings.ca, settings.cert, settings.key) if name]
             versions = tuple(os.stat(name).st_mtime_ns for name in files)
-            with self.lock:
-                if self._tls is not None and self._tls[0] == versions:
-                    return self._tls[1]
+            if kept is not None and kept[0] == versions:
+                return kept[1]
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.load_verify_locations(settings.ca)
@@ -122,6 +123,10 @@ class Core:
             if settings.cert:
                 context.load_cert_chain(settings.cert, settings.key)
         except (OSError, ssl.SSLError) as error:
+            if kept is not None:
+                # Files that are renewed one after the other do not fit together until the last one is there: what was good goes on,
+                # and the next connection looks again.
+                return kept[1]
             raise ConfigError(f"credentials: {error}") from error
         with self.lock:
             self._tls = (versions, context)
@@ -241,14 +246,14 @@ class Core:
         """Sends a request; the answer's body is still to be read, unless it is an error, which is raised."""
         connection = await self.connection(reuse, deadline)
         method, target = request.operation.method, request.target
-        headers = {"accept": "application/x-ndjson" if plain else "application/json"}
-        if not plain:
-            headers["accept-encoding"] = "gzip"
-            headers["grpc-timeout"] = f"{min(max(int(left(deadline) * 1000), 1), 99_999_999)}m"
-        if self.settings.token:
-            headers["authorization"] = f"Bearer {self.settings.token}"
         reused = not connection.fresh
         try:
+            headers = {"accept": "application/x-ndjson" if plain else "application/json"}
+            if not plain:
+                headers["accept-encoding"] = "gzip"
+                headers["grpc-timeout"] = f"{min(max(int(left(deadline) * 1000), 1), 99_999_999)}m"
+            if self.settings.token:
+                headers["authorization"] = f"Bearer {self.settings.token}"
             try:
                 answer = await connection.ask(method, target, headers, request.body, deadline)
             except ConnectionLost as lost:

@@ -11,7 +11,8 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -118,12 +119,34 @@ def keep_alive(sock: socket.socket) -> None:
 
 
 class BlockingStream:
-    """A stream on a socket that blocks."""
+    """A stream on a socket that blocks. One thread reads and writes; any thread may close it, which wakes that one."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self.sock = sock
+        #: Taken twice by a thread whose signal handler closes.
+        self.lock = threading.RLock()
+        self.used, self.closed = False, False
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """While the socket is read or written. Raises ConnectionLost if it is closed."""
+        with self.lock:
+            if self.closed:
+                raise broken(None)
+            self.used = True
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.used = False
+                if self.closed:
+                    self.sock.close()
 
     async def read(self, deadline: float) -> bytes:
+        with self.use():
+            return self.receive(deadline)
+
+    def receive(self, deadline: float) -> bytes:
         self.sock.settimeout(left(deadline))
         try:
             return self.sock.recv(READ)
@@ -135,6 +158,10 @@ class BlockingStream:
             raise broken(error) from error
 
     async def write(self, data: bytes, deadline: float) -> None:
+        with self.use():
+            self.send(data, deadline)
+
+    def send(self, data: bytes, deadline: float) -> None:
         self.sock.settimeout(left(deadline))
         try:
             self.sock.sendall(data)
@@ -144,7 +171,18 @@ class BlockingStream:
             raise broken(error) from error
 
     def close(self) -> None:
-        self.sock.close()
+        with self.lock:
+            self.closed = True
+            if not self.used:
+                self.sock.close()
+                return
+            # Closing wakes nobody, and would give the descriptor to another socket while this one is read: the reader closes it. Not
+            # that of SSLSocket, which takes away what the reader decrypts with.
+            try:
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+            except OSError:
+                # The peer has ended it already, which wakes the reader as well.
+                pass
 
 
 def crowded() -> Overloaded:

@@ -147,13 +147,18 @@ class Reference:
                 if event is None or (event.get("type") == "SYNCED" and not known):
                     raise NotFound(f"job {self} was deleted while it was waited for", reason="JOB_NOT_FOUND")
                 seen = event.get("job")
-                if seen is None or (self.uid and seen.get("metadata", {}).get("uid") != self.uid):
+                if seen is None:
+                    continue
+                uid, deleted = seen.get("metadata", {}).get("uid", ""), event.get("type") == "DELETE"
+                # A DELETE without the last value names no uid: then none of this name is there any more.
+                if self.uid and uid != self.uid and not (deleted and not uid):
                     continue
                 known = True
-                self.document = seen
-                if self.phase in wanted:
-                    return seen
-                if event.get("type") == "DELETE":
+                if not deleted or "status" in seen:
+                    self.document = seen
+                    if self.phase in wanted:
+                        return seen
+                if deleted:
                     raise NotFound(f"job {self} was deleted while it was waited for", reason="JOB_NOT_FOUND")
         except WaitTimeout as error:
             raise WaitTimeout(f"job {self} is {self.phase} after {timeout:g} s", self.document) from error
@@ -259,8 +264,18 @@ def data_of(chunk: LogChunk) -> bytes:
     return base64.b64decode(chunk.get("data", ""))
 
 
+def attempt_of(document: Job) -> int:
+    """The present attempt of a job, begun or not; 1 for the first."""
+    return document.get("status", {}).get("attempt", 0)
+
+
 class LogFollower:
-    """What ranks write, as it comes, until the job has ended; resumed when the connection is lost."""
+    """What ranks write, as it comes, until the job has ended; resumed when the connection is lost.
+
+    A stream begins with all that is kept of the job's present attempt, and goes on with later ones without saying where they begin. So
+    what was given is counted from the beginning of one attempt on (`attempt`), and a stream that is lost is resumed with that attempt:
+    if others have followed it meanwhile, it is read to its end, then the next. Where it is in doubt what was given, it is given again.
+    """
 
     def __init__(self, job: Reference, fields: Mapping[str, object], timeout: float) -> None:
         self.job = job
@@ -268,6 +283,11 @@ class LogFollower:
         self.resumer = Resumer(job.core, f"follow the logs of job {job}", time.monotonic() + timeout)
         self.lines: Lines | None = None
         self.closed = False
+        #: From the beginning of which attempt on `shown` counts; None before the first stream.
+        self.attempt: int | None = None
+        #: The present stream is of an attempt that others have followed; it has said something of Railyard's own.
+        self.past, self.noted = False, False
+        #: Bytes that were given, and bytes of the present stream that are still to be left out, by rank and stream.
         self.shown: dict[tuple[int, str], int] = {}
         self.skip: dict[tuple[int, str], int] = {}
 
@@ -277,22 +297,57 @@ class LogFollower:
         self.drop()
 
     def drop(self) -> None:
-        if self.lines is not None:
-            self.lines.close()
-            self.lines = None
-        known = not self.fields.get("tailLines") and all(size <= RECOGNISED for size in self.shown.values())
-        self.skip = dict(self.shown) if known else {}
+        lines, self.lines = self.lines, None
+        if lines is not None:
+            lines.close()
+
+    def recognised(self) -> bool:
+        """Whether what was given can be told from what is new."""
+        return not self.fields.get("tailLines") and all(size <= RECOGNISED for size in self.shown.values())
+
+    def choose(self, document: Job) -> None:
+        """Decides of which attempt the next stream is: that which was lost, or the first behind it that is known."""
+        present = attempt_of(document)
+        earlier = [past.get("attempt", 0) for past in document.get("status", {}).get("pastAttempts", ())]
+        before = present if self.attempt is None else self.attempt
+        whole = [] if self.fields.get("tailLines") else earlier
+        self.attempt = min((one for one in whole if before <= one < present), default=present)
+        if self.attempt != before or (self.attempt != present and not self.recognised()):
+            self.shown.clear()
+        self.past, self.noted = self.attempt != present, False
+
+    async def begin(self) -> Lines | None:
+        """The next stream; None if an attempt began meanwhile, so that it is unknown with which one the stream begins."""
+        core = self.job.core
+        self.choose(await self.job.refresh())
+        more = {"attempt": self.attempt} if self.past else {"follow": True}
+        lines = await core.lines(core.request(STREAM_LOGS, {"name": self.job.name}, {**self.fields, **more}, None))
+        try:
+            if self.shown and not self.past and attempt_of(await self.job.refresh()) != self.attempt:
+                lines.close()
+                return None
+        except BaseException:
+            lines.close()
+            raise
+        self.skip = dict(self.shown) if self.recognised() else {}
+        return lines
+
+    def finish(self) -> None:
+        """A past attempt was read to its end: what is still to be left out was given of the next one."""
+        self.shown = {} if self.noted else {key: size for key, size in self.skip.items() if size}
+        self.attempt = (self.attempt or 0) + 1
 
     async def next(self) -> LogOutput | None:
         """The next output that is new; None at the end. Raises ApiError or WaitTimeout."""
-        core = self.job.core
         while not self.closed:
             try:
                 if self.lines is None:
-                    request = core.request(STREAM_LOGS, {"name": self.job.name}, {**self.fields, "follow": True}, None)
-                    self.lines = await core.lines(request)
+                    self.lines = await self.begin()
+                    if self.lines is None:
+                        continue
                     self.resumer.opened()
                 chunk = await self.lines.next(self.resumer.until())
+                over = chunk is None and not self.past and await self.ended()
             except ApiError as error:
                 if isinstance(error, DeadlineExceeded) and self.lines is not None and not self.lines.closed:
                     # Ranks that write nothing are no fault; that the controller is gone the kernel finds out.
@@ -303,17 +358,19 @@ class LogFollower:
             except BaseException:
                 self.close()
                 raise
-            if chunk is None:
-                self.drop()
-                if self.fields.get("attempt") or await self.ended():
-                    self.close()
-                    return None
-                await self.resumer.lost(None)
+            if chunk is not None:
+                self.resumer.arrived()
+                new = self.new(chunk)
+                if new is not None:
+                    return new
                 continue
-            self.resumer.arrived(0)
-            new = self.new(chunk)
-            if new is not None:
-                return new
+            self.drop()
+            if over:
+                self.closed = True
+            elif self.past:
+                self.finish()
+            else:
+                await self.resumer.lost(None)
         return None
 
     async def ended(self) -> bool:
@@ -324,6 +381,7 @@ class LogFollower:
         """The part of a chunk that was not given yet."""
         rank, stream = chunk.get("rank", 0), str(chunk.get("stream", ""))
         data = data_of(chunk)
+        self.noted = self.noted or stream == "NOTE"
         known = min(self.skip.get((rank, stream), 0), len(data))
         self.skip[rank, stream] = self.skip.get((rank, stream), 0) - known
         self.shown[rank, stream] = self.shown.get((rank, stream), 0) + len(data) - known

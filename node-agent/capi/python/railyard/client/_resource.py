@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from ._core import Core, Lines, Operation, Request
 from ._http import run
 from ._watch import SILENT, Follower
-from .errors import InternalError
+from .errors import ApiError, InternalError
 
 E = TypeVar("E")
 #: Rows that are asked for at a time, and pages that a list has at most: a server that never ends one is wrong.
@@ -57,7 +57,8 @@ def follower(
 class Watch(Generic[E]):
     """Events, as they come: an iterator without an end, which `close` or the `timeout` of the watch (WaitTimeout) ends.
 
-    First comes what is, as PUT, then SYNCED, then every change. A lost connection is resumed where it was.
+    First comes what is, as PUT, then SYNCED, then every change. A lost connection is resumed where it was. `close` may be called in
+    another thread than that which waits for an event.
     """
 
     def __init__(self, follower: Follower[E]) -> None:
@@ -65,7 +66,11 @@ class Watch(Generic[E]):
 
     @property
     def revision(self) -> int:
-        """The revision of the last event: a later watch goes on behind it with `after_revision`."""
+        """Up to here all was given: a later watch goes on behind it with `after_revision`.
+
+        A watch that begins with what is there has 0 before SYNCED. After a change it is the revision before, because more may have changed
+        in the same one: a later watch gives that change again.
+        """
         return self._follower.resumer.revision
 
     def __iter__(self) -> Iterator[E]:
@@ -98,7 +103,7 @@ class AsyncWatch(Generic[E]):
 
     @property
     def revision(self) -> int:
-        """The revision of the last event."""
+        """As `Watch.revision`."""
         return self._follower.resumer.revision
 
     def __aiter__(self) -> AsyncIterator[E]:
@@ -136,14 +141,20 @@ class Reading:
         """The next row; None at the end. A stream that is silent for five minutes raises DeadlineExceeded."""
         if self.closed:
             return None
-        if self.lines is None:
-            self.lines = await self.core.repeat(
-                self.request.operation.name, True, lambda _: self.core.lines(self.request)
-            )
+        lines = self.lines
+        if lines is None:
+            lines = await self.core.repeat(self.request.operation.name, True, lambda _: self.core.lines(self.request))
+            self.lines = lines
+            if self.closed:
+                self.close()
+                return None
         try:
-            row = await self.lines.next(time.monotonic() + SILENT)
-        except BaseException:
+            row = await lines.next(time.monotonic() + SILENT)
+        except BaseException as error:
+            ended = self.closed and isinstance(error, ApiError)
             self.close()
+            if ended:
+                return None
             raise
         if row is None:
             self.close()
@@ -151,9 +162,9 @@ class Reading:
 
     def close(self) -> None:
         self.closed = True
-        if self.lines is not None:
-            self.lines.close()
-            self.lines = None
+        lines, self.lines = self.lines, None
+        if lines is not None:
+            lines.close()
 
 
 class Records(Generic[E]):

@@ -13,6 +13,11 @@ _DOUBLE = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SINGLE = re.compile(r"'(?:[^']|'')*'")
 
 
+def shown(part: str, line: str) -> str:
+    """A part of a line as errors show it: 40 characters at most, and none of a line that has a token."""
+    return "..." if "rail-user-" in line else part.strip()[:40]
+
+
 class Wrong(ValueError):
     """Why a text is no configuration, with the line (from 1)."""
 
@@ -97,7 +102,7 @@ class _Reader:
                 break
             split = _key(text)
             if split is None:
-                raise Wrong(number, f"expected `key: value`, found `{text[:40]}`")
+                raise Wrong(number, f"expected `key: value`, found `{shown(text, text)}`")
             name, rest = Flow(number, split[0]).whole(), split[1]
             if not isinstance(name, str):
                 raise Wrong(number, "a key must be a plain text")
@@ -144,7 +149,7 @@ class Flow:
             return self.plain(self.text)
         value = self.value(0)
         if self.text[self.at :].strip():
-            raise self.wrong(f"`{self.text[self.at :].strip()[:40]}` stands behind a value")
+            raise self.wrong(f"`{shown(self.text[self.at :], self.text)}` stands behind a value")
         return value
 
     def plain(self, text: str) -> str | None:
@@ -183,7 +188,7 @@ class Flow:
         try:
             return str(json.loads(found.group()))
         except ValueError as error:
-            raise self.wrong(f"{found.group()[:40]} is not quoted as JSON quotes") from error
+            raise self.wrong(f"{shown(found.group(), self.text)} is not quoted as JSON quotes") from error
 
     def entries(self, end: str, depth: int) -> list[tuple[str | None, Any]]:
         """What is between brackets, with keys where they are braces."""

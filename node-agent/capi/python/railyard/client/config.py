@@ -141,14 +141,25 @@ def _text(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def _token(text: str | None) -> str | None:
-    """The token itself, or what a file of that name holds. No error shows it: it is a secret."""
+    """The token itself, or what a file of that name holds.
+
+    No error shows it, nor what was taken for a file's name, nor has it as a cause: that may be the secret, written badly.
+    """
     if text is None:
         return None
     if not text.startswith(TOKEN_PREFIX):
+        wrong = ""
         try:
             text = Path(text).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"credentials: the token's file cannot be read: {error}") from error
+        except OSError as error:
+            wrong = error.strerror or type(error).__name__
+        except ValueError:
+            wrong = "it is no text, or its name is none"
+        if wrong:
+            raise ConfigError(
+                f"credentials: not a token, which begins with `{TOKEN_PREFIX}.` and has neither blanks nor quotation marks, nor the path of "
+                f"a file that can be read: {wrong}"
+            )
     if not _TOKEN.fullmatch(text):
         raise ConfigError(f"credentials: not a token: expected {TOKEN_PREFIX}.<16 hex digits>.<64 hex digits>")
     return text

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
 import ssl
+import tempfile
 import threading
 import time
 import unittest
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 from unittest import mock
 from urllib.parse import parse_qs, urlsplit
@@ -30,9 +34,10 @@ from railyard.client import (
     TlsError,
     TooLarge,
     Unavailable,
+    _core,
     _http,
 )
-from railyard.client._http import CALLS, broken, refused
+from railyard.client._http import CALLS, BlockingStream, broken, refused, run
 from tests.client.fake import Asked, Server, async_client, chunked, client, http, packed, refusal
 
 
@@ -240,6 +245,31 @@ class Again(unittest.TestCase):
             self.assertIsInstance(DeadlineExceeded("x"), TimeoutError)
         self.assertLessEqual(len(server.asked), 1, "the time is gone")
 
+    def test_time_that_is_gone_once_there_is_a_connection_leaves_none_open(self) -> None:
+        with Server(lambda asked, number: http({})) as server, client(server.port) as api:
+            api.jobs.list()
+            waits = api._core.idle[0]
+            with mock.patch.object(_core, "left", side_effect=DeadlineExceeded("too late")):
+                with self.assertRaises(DeadlineExceeded):
+                    api.jobs.list()
+            stream = cast(BlockingStream, waits.stream)
+            self.assertEqual((stream.closed, stream.sock.fileno(), api._core.idle), (True, -1, []))
+
+    def test_a_stream_that_another_thread_closes(self) -> None:
+        near, far = socket.socketpair()
+        stream = BlockingStream(cast(ssl.SSLSocket, near))
+        read: list[bytes] = []
+        reader = threading.Thread(target=lambda: read.append(run(stream.read(time.monotonic() + 30))))
+        with far:
+            reader.start()
+            while not stream.used:
+                time.sleep(0.01)
+            stream.close()
+            reader.join(10)
+            self.assertEqual((read, near.fileno()), ([b""], -1), "whoever reads is woken, and closes the socket")
+        self.assertRaises(Unavailable, run, stream.read(time.monotonic() + 1))
+        stream.close()
+
 
 class Tls(unittest.TestCase):
     def test_what_a_handshake_shows_is_not_tried_again(self) -> None:
@@ -263,6 +293,43 @@ class Tls(unittest.TestCase):
         for where in ({"ca": "/none"}, {"ca": __file__}):
             with Client(settings=Settings((Endpoint("127.0.0.1", 1),), **where)) as api, self.assertRaises(ConfigError):
                 api.health.get()
+
+    def test_credentials_that_are_renewed_one_after_the_other(self) -> None:
+        good: set[str] = set()
+
+        def load(cert: str, key: str) -> None:
+            if Path(cert).read_text() != Path(key).read_text():
+                raise ssl.SSLError(1, "[X509: KEY_VALUES_MISMATCH] key values mismatch")
+            good.add(Path(key).read_text())
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(ssl, "SSLContext") as context:
+            context.side_effect = lambda protocol: mock.Mock(load_cert_chain=load)
+            ca, cert, key = (Path(folder) / name for name in ("ca", "cert", "key"))
+            written = 0
+
+            def write(file: Path, text: str) -> None:
+                nonlocal written
+                written += 1
+                file.write_text(text)
+                os.utime(file, (written, written))
+
+            for file, text in ((ca, "ca"), (cert, "1"), (key, "2")):
+                write(file, text)
+            settings = Settings((Endpoint("127.0.0.1", 1),), str(ca), str(cert), str(key))
+            with Client(settings=settings) as api:
+                self.assertRaises(ConfigError, api._core.tls)
+                write(key, "1")
+                first = api._core.tls()
+                self.assertIs(api._core.tls(), first, "nothing has changed")
+                write(cert, "2")
+                self.assertIs(api._core.tls(), first, "its key is not there yet")
+                key.unlink()
+                self.assertIs(api._core.tls(), first)
+                write(key, "2")
+                second = api._core.tls()
+                self.assertIsNot(second, first)
+                self.assertIs(api._core.tls(), second)
+        self.assertEqual(good, {"1", "2"})
 
 
 class Asynchronous(unittest.IsolatedAsyncioTestCase):

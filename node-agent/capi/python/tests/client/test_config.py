@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import traceback
 import unittest
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from railyard.client import ConfigError, Endpoint, Settings, _yaml
 
@@ -74,6 +75,43 @@ class Config(unittest.TestCase):
             with self.assertRaises(ConfigError) as caught:
                 self.load(token=wrong)
             self.assertNotIn("secret", str(caught.exception))
+
+    def test_a_token_that_is_written_badly_is_not_shown(self) -> None:
+        part = "b" * 8
+        bad = (
+            f" {TOKEN}",
+            f"'{TOKEN}'",
+            f"Bearer {TOKEN}",
+            TOKEN[5:],
+            f"/{TOKEN}",
+            f"\0{TOKEN}",
+            f"{TOKEN} ",
+            TOKEN * 99,
+        )
+        for wrong in bad:
+            for given in ({"token": wrong}, {"env": {"RAIL_TOKEN": wrong}}):
+                with self.subTest(wrong), self.assertRaises(ConfigError) as caught:
+                    self.load(**cast(Any, given))
+                self.assertNotIn(part, "".join(traceback.format_exception(caught.exception)))
+                self.assertIsNone(caught.exception.__context__)
+        file = Path(self.folder.name) / "token"
+        file.write_bytes(b"\xff" + TOKEN.encode())
+        with self.assertRaises(ConfigError) as caught:
+            self.load(token=file)
+        self.assertNotIn(part, str(caught.exception))
+
+    def test_a_file_that_is_wrong_where_its_token_stands(self) -> None:
+        for wrong in (
+            f"token {TOKEN}",
+            f"token: 'rail-user-v1.' {TOKEN[13:]}",
+            f'token: "{TOKEN}\\x"',
+            f"token: [{TOKEN}] {TOKEN}",
+        ):
+            self.path.write_text(f"contexts:\n  one:\n    ca: x\n    {wrong}\n")
+            with self.subTest(wrong), self.assertRaisesRegex(ConfigError, "config.yaml:4") as caught:
+                self.load()
+            self.assertNotIn(TOKEN[13:20], str(caught.exception))
+            self.assertNotIn("bbbb", str(caught.exception))
 
     def test_what_is_missing_is_said(self) -> None:
         with self.assertRaisesRegex(ConfigError, "railctl dev up"):
