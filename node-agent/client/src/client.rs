@@ -67,7 +67,7 @@ impl Client {
         };
         if let Some(expected) = attach.size.filter(|expected| *expected != world.size) {
             let problem = format!("says {expected} ranks, the engine's job has {}", world.size);
-            link.submit_ignored(&Request::Detach);
+            link.leave();
             return Err(Error::Environment { name: "WORLD_SIZE", problem });
         }
         link.open_queues()?;
@@ -224,7 +224,7 @@ impl Client {
 
     /// Begins to leave without waiting for the engine's answer: for a process that is ending.
     pub fn leave(&self) {
-        self.link.submit_ignored(&Request::Detach);
+        self.link.leave();
     }
 
     /// Leaves the job cleanly. The other ranks can go on with what this one has already contributed to, nothing more.

@@ -20,9 +20,13 @@ use crate::patience::Patience;
 
 mod arrivals;
 mod notify;
+#[cfg(test)]
+mod tests;
 
-/// Pause between looks at a queue that is full.
+/// Pause between looks at a queue or a socket that is full.
 const FULL: Duration = Duration::from_micros(50);
+/// How long a process that is ending waits for room to say so.
+const LEAVE: Duration = Duration::from_millis(200);
 
 /// Those who map this rank's buffers themselves, beside the engine.
 pub(crate) trait Neighbours: std::fmt::Debug + Send + Sync {
@@ -197,6 +201,14 @@ impl Link {
         }
     }
 
+    /// Begins to leave: nobody waits for the answer, and not for long where the socket is full.
+    pub(crate) fn leave(&self) {
+        let mut state = self.lock();
+        if let Ok(id) = self.send_within(&mut state, &Request::Detach, None, LEAVE) {
+            state.ignored.insert(id);
+        }
+    }
+
     /// The answer to `id`, which nobody wants any more.
     pub(crate) fn ignore(&self, id: u64) {
         let mut state = self.lock();
@@ -355,24 +367,43 @@ impl Link {
     }
 
     fn send(&self, state: &mut State, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<u64, Error> {
-        // Of a job that has failed a rank still takes its leave: it did not end without a word.
-        let leaves = state.subscribed && *request == Request::Detach;
-        if let Some(error) =
-            state.broken.as_ref().filter(|error| !(leaves && matches!(error, Error::Failed { .. })))
-        {
-            return Err(error.clone());
-        }
-        let id = state.next;
-        match self.channel.send(&request.encode(id), file) {
-            Ok(()) => {
-                state.next += 1;
-                Ok(id)
-            }
-            Err(error) => {
-                // The engine may have said why before it closed.
-                self.take_waiting(state);
-                let error = Error::from_socket(&error, Duration::ZERO);
-                Err(state.broken.get_or_insert(error).clone())
+        self.send_within(state, request, file, self.control_timeout)
+    }
+
+    /// Sends a request. Where the socket is full it waits until the engine has read something, as it does soon, and takes what has
+    /// come meanwhile. Where that takes longer than `limit` this request alone has failed.
+    fn send_within(
+        &self,
+        state: &mut State,
+        request: &Request,
+        file: Option<BorrowedFd<'_>>,
+        limit: Duration,
+    ) -> Result<u64, Error> {
+        let start = Instant::now();
+        loop {
+            state.may_send(request)?;
+            let id = state.next;
+            match self.channel.send(&request.encode(id), file) {
+                Ok(()) => {
+                    state.next += 1;
+                    return Ok(id);
+                }
+                Err(SocketError::Full) if start.elapsed() >= limit => {
+                    return Err(Error::EngineSilent { after: limit });
+                }
+                Err(SocketError::Full) => {
+                    if !state.reading {
+                        self.take_waiting(state);
+                        self.changed.notify_all();
+                    }
+                    std::thread::sleep(FULL);
+                }
+                Err(error) => {
+                    // The engine may have said why before it closed.
+                    self.take_waiting(state);
+                    let error = Error::from_socket(&error, Duration::ZERO);
+                    return Err(state.broken.get_or_insert(error).clone());
+                }
             }
         }
     }
@@ -383,6 +414,15 @@ impl Link {
 }
 
 impl State {
+    /// Fails where nothing can be sent any more. Of a job that has failed a rank still takes its leave: it did not end without a word.
+    fn may_send(&self, request: &Request) -> Result<(), Error> {
+        let leaves = self.subscribed && *request == Request::Detach;
+        match &self.broken {
+            Some(error) if !(leaves && matches!(error, Error::Failed { .. })) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
     /// The queue says that a call has succeeded.
     fn complete(&mut self, id: u64) {
         self.arrive(id, Answer { reply: Reply::Done, descriptor: None });

@@ -3,6 +3,7 @@
 //! Nothing that a rank could have written there decides anything here: counters are read for statistics only.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use node_agent_ipc::{Board, Failure as RankFailure, FailureCode, Table};
 
@@ -12,7 +13,7 @@ use crate::failure::plain;
 /// The board, once a rank has asked for it, and why it ended.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    pub(crate) board: Option<(Board, OwnedFd)>,
+    pub(crate) board: Option<(Board, Arc<OwnedFd>)>,
     pub(crate) cause: Option<RankFailure>,
 }
 

@@ -242,7 +242,7 @@ impl Engine {
     /// What is due by time or by a change that the last turn brought.
     fn pass_time(&mut self) {
         let now = self.clock.now();
-        self.send_late();
+        self.send_late(now);
         self.expire_ranks(now);
         self.expire_calls(now);
         self.check_wiring();

@@ -1,13 +1,13 @@
 //! The ranks' door: who attaches, which buffers they hold, and what happens when they leave.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use node_agent_collective::units::Time;
-use node_agent_ipc::{Channel, Listener, PeerIdentity, Region, Reply, SocketError};
+use node_agent_ipc::{Channel, Listener, PeerIdentity, Region, SocketError};
 
 use crate::board::{Shared, raise_descriptor_limit};
 use crate::callers::Callers;
@@ -20,6 +20,8 @@ pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const AGAIN: Duration = Duration::from_millis(1);
 /// Replies that may wait for a rank beside those to its calls.
 pub(crate) const SPARE_REPLIES: usize = 64;
+/// How long a rank that has detached may take to read what was sent to it before.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections beside those of the attached ranks: late comers and strangers.
 pub(crate) const SPARE_CONNECTIONS: usize = 32;
 
@@ -40,10 +42,29 @@ pub(crate) struct Connection {
     /// Calls under way, and bytes of their operands.
     pub(crate) calls: u32,
     pub(crate) operand_bytes: u64,
-    /// Replies that its socket could not hold yet.
-    pub(crate) late: VecDeque<Vec<u8>>,
+    /// What its socket could not hold yet.
+    pub(crate) late: VecDeque<Late>,
+    /// How much of that may be there beside replies to its calls.
+    pub(crate) spare: usize,
     /// It takes notifications of other ranks.
     pub(crate) subscribed: bool,
+}
+
+/// A packet for a rank whose socket was full.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub(crate) packet: Vec<u8>,
+    /// The memory file that goes with it.
+    pub(crate) file: Option<Arc<OwnedFd>>,
+}
+
+/// A rank that has detached and has not read the answer yet.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) channel: Channel,
+    pub(crate) late: VecDeque<Late>,
+    /// When nobody waits for it any more.
+    pub(crate) until: Time,
 }
 
 /// A buffer of a rank.
@@ -51,7 +72,14 @@ pub(crate) struct Connection {
 pub(crate) struct RankBuffer {
     pub(crate) region: Arc<Region>,
     /// Its memory file, for the other ranks of the server; none of memory of a GPU.
-    pub(crate) file: Option<OwnedFd>,
+    pub(crate) file: Option<Arc<OwnedFd>>,
+}
+
+impl Late {
+    /// Sends it, if the socket has room.
+    pub(crate) fn send(&self, channel: &Channel) -> Result<(), SocketError> {
+        channel.send(&self.packet, self.file.as_ref().map(AsFd::as_fd))
+    }
 }
 
 impl Connection {
@@ -87,6 +115,7 @@ impl Connection {
 pub(crate) struct Ranks {
     pub(crate) listener: Listener,
     pub(crate) connections: ByToken<Connection>,
+    pub(crate) leaving: Vec<Leaving>,
     /// The queues of those that have some.
     pub(crate) callers: Callers,
     pub(crate) attached: BTreeMap<u32, usize>,
@@ -113,6 +142,7 @@ impl Ranks {
         Ok(Self {
             listener,
             connections: ByToken::new(),
+            leaving: Vec::new(),
             callers: Callers::default(),
             attached: BTreeMap::new(),
             posted: BTreeMap::new(),
@@ -158,19 +188,25 @@ impl Ranks {
 
     /// When replies are to be tried again that a socket could not hold.
     pub(crate) fn next_try(&self, now: Time) -> Option<Time> {
-        self.connections.values().any(|connection| !connection.late.is_empty()).then(|| after(now, AGAIN))
+        let late = self.connections.values().any(|connection| !connection.late.is_empty());
+        (late || !self.leaving.is_empty()).then(|| after(now, AGAIN))
     }
 
-    /// Sends a reply with a memory file; an error says that the rank does not take it.
-    pub(crate) fn hand_out(
-        &self,
-        token: usize,
-        id: u64,
-        reply: &Reply,
-        file: BorrowedFd<'_>,
-    ) -> Result<(), String> {
-        let Some(connection) = self.connections.get(&token) else { return Ok(()) };
-        taken(connection.channel.send(&reply.encode(id), Some(file)))
+    /// Sends a rank that has detached what waits for it: now, or as its socket gets room.
+    pub(crate) fn leave(&mut self, channel: Channel, late: VecDeque<Late>, now: Time) {
+        if self.leaving.len() >= SPARE_CONNECTIONS {
+            self.leaving.remove(0);
+        }
+        self.leaving.push(Leaving { channel, late, until: after(now, LEAVE_TIMEOUT) });
+        self.send_leaving(now);
+    }
+
+    /// Tries again what ranks that have detached could not be sent.
+    pub(crate) fn send_leaving(&mut self, now: Time) {
+        self.leaving.retain_mut(|leaving| {
+            let sent = send_waiting(&leaving.channel, &mut leaving.late);
+            sent.is_ok() && !leaving.late.is_empty() && leaving.until > now
+        });
     }
 
     /// A rank posted one more collective. Gives a detached rank that this collective would wait for in vain.
@@ -189,6 +225,18 @@ impl Ranks {
     pub(crate) fn is_awaited(&self, rank: u32) -> bool {
         self.posted.values().any(|posted| *posted > self.posted_by(rank))
     }
+}
+
+/// Sends what waits for a socket, in order, as far as there is room; an error says that the rank does not take it.
+pub(crate) fn send_waiting(channel: &Channel, late: &mut VecDeque<Late>) -> Result<(), String> {
+    while let Some(first) = late.front() {
+        match first.send(channel) {
+            Err(SocketError::Full) => return Ok(()),
+            sent => taken(sent)?,
+        }
+        late.pop_front();
+    }
+    Ok(())
 }
 
 /// Whether a rank can still be talked to after this attempt. One that has closed its side may have said why before, in what

@@ -1,6 +1,6 @@
 //! What ranks of this server do together without the engine: its part in that.
 
-use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use node_agent_ipc::{Board, Failure as RankFailure, FailureCode, MAX_LOCAL, Presence, Reply, Table};
 use tracing::{info, warn};
@@ -19,7 +19,7 @@ impl Engine {
         }
         if self.ranks.shared.board.is_none() {
             match Board::create(ranks) {
-                Ok(made) => self.ranks.shared.board = Some(made),
+                Ok((board, file)) => self.ranks.shared.board = Some((board, Arc::new(file))),
                 Err(error) => {
                     warn!(%error, "cannot make a board");
                     let failure = plain(FailureCode::Internal, error.to_string());
@@ -34,10 +34,9 @@ impl Engine {
             }
         }
         let Some((_, file)) = &self.ranks.shared.board else { return };
+        let file = file.clone();
         let reply = Reply::Board { ranks: u32::try_from(ranks).unwrap_or(u32::MAX) };
-        self.ranks
-            .hand_out(token, id, &reply, file.as_fd())
-            .unwrap_or_else(|why| self.close_rank(token, &why));
+        self.hand_out(token, id, &reply, file);
     }
 
     /// Says on the board that a rank came or left.

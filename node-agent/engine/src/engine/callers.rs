@@ -1,6 +1,6 @@
 //! Calls that ranks leave in shared memory.
 
-use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use node_agent_ipc::{FailureCode, Lines, Queues, Reply, Request, entry};
 use tracing::warn;
@@ -25,13 +25,10 @@ impl Engine {
                 return self.reply(token, id, &Reply::Failed(failure));
             }
         };
-        match self.ranks.hand_out(token, id, &Reply::Queues, file.as_fd()) {
-            Ok(()) => {
-                let (acceptor, completer) = Default::default();
-                self.ranks.callers.served.insert(token, Served { queues, acceptor, completer });
-            }
-            Err(why) => self.close_rank(token, &why),
-        }
+        let (acceptor, completer) = Default::default();
+        self.ranks.callers.served.insert(token, Served { queues, acceptor, completer });
+        // Of a rank that does not take them this forgets them again.
+        self.hand_out(token, id, &Reply::Queues, Arc::new(file));
     }
 
     /// Takes what the ranks have put in.

@@ -8,6 +8,7 @@ use tracing::debug;
 use crate::config::RailConfig;
 use crate::engine::Engine;
 use crate::failure::of_failure;
+use crate::ranks::SPARE_REPLIES;
 
 impl Engine {
     /// From now on a rank is handed what others notify it of.
@@ -17,6 +18,7 @@ impl Engine {
         }
         if let Some(connection) = self.ranks.connections.get_mut(&token) {
             connection.subscribed = true;
+            connection.spare = SPARE_REPLIES + MAX_NOTIFICATIONS;
         }
         let speed = |rail: RailConfig| RailSpeed { rail: rail.rail, mbit: speed_of(&rail) };
         let rails = self.config.ordered_rails().into_iter().take(node_agent_ipc::MAX_RAILS);
@@ -51,21 +53,16 @@ impl Engine {
 
     /// Says to all that wait for notifications that none will come any more.
     pub(crate) fn end_notifications(&mut self, failure: &RankFailure) {
-        let mut subscribed = Vec::new();
-        for (token, connection) in &mut self.ranks.connections {
-            if std::mem::take(&mut connection.subscribed) {
-                subscribed.push(*token);
-            }
-        }
+        let subscribed = self.ranks.connections.iter().filter(|(_, connection)| connection.subscribed);
+        let subscribed: Vec<usize> = subscribed.map(|(token, _)| *token).collect();
         for token in subscribed {
             self.reply(token, 0, &Reply::Failed(failure.clone()));
+            // What waits for it still may: it reads the cause behind that.
+            if let Some(connection) = self.ranks.connections.get_mut(&token) {
+                connection.subscribed = false;
+            }
         }
     }
-}
-
-/// Replies beyond those to its calls that may wait for a rank.
-pub(crate) fn spare_notifications(subscribed: bool) -> usize {
-    if subscribed { MAX_NOTIFICATIONS } else { 0 }
 }
 
 /// Speed of a rail's port in Mbit/s as the kernel says it; 0 where it does not.

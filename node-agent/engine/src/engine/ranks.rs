@@ -1,7 +1,7 @@
 //! Ranks that come, ask and go.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::{fd::AsFd, unix::fs::MetadataExt};
+use std::os::{fd::OwnedFd, unix::fs::MetadataExt};
 use std::sync::Arc;
 
 use node_agent_collective::units::Time;
@@ -13,10 +13,11 @@ use tracing::{debug, info, warn};
 
 use crate::deadline::after;
 use crate::engine::Engine;
-use crate::engine::notify::spare_notifications;
 use crate::failure::{about_rank, plain};
 use crate::gpus::{Came, Offer};
-use crate::ranks::{Connection, HELLO_TIMEOUT, RankBuffer, SPARE_CONNECTIONS, SPARE_REPLIES, taken};
+use crate::ranks::{
+    Connection, HELLO_TIMEOUT, Late, RankBuffer, SPARE_CONNECTIONS, SPARE_REPLIES, send_waiting, taken,
+};
 use crate::tokens::{unwatch, watch};
 
 impl Engine {
@@ -69,6 +70,7 @@ impl Engine {
             calls: 0,
             operand_bytes: 0,
             late: VecDeque::new(),
+            spare: SPARE_REPLIES,
             subscribed: false,
         };
         self.ranks.connections.insert(token, connection);
@@ -196,11 +198,9 @@ impl Engine {
             }
         };
         let buffer = connection.name();
-        let sent = self.ranks.hand_out(token, id, &Reply::Buffer { buffer, bytes }, file.as_fd());
-        if let Some(connection) = self.ranks.connections.get_mut(&token) {
-            connection.keep(buffer, RankBuffer { region: Arc::new(region), file: Some(file) });
-        }
-        sent.unwrap_or_else(|why| self.close_rank(token, &why));
+        let file = Arc::new(file);
+        connection.keep(buffer, RankBuffer { region: Arc::new(region), file: Some(file.clone()) });
+        self.hand_out(token, id, &Reply::Buffer { buffer, bytes }, file);
     }
 
     /// Hands out a buffer of another rank, for collectives that the ranks do themselves.
@@ -212,10 +212,8 @@ impl Engine {
             let failure = about_rank(FailureCode::InvalidArgument, rank, text);
             return self.reply(token, id, &Reply::Failed(failure));
         };
-        let reply = Reply::Buffer { buffer, bytes: held.region.len() as u64 };
-        self.ranks
-            .hand_out(token, id, &reply, file.as_fd())
-            .unwrap_or_else(|why| self.close_rank(token, &why));
+        let (reply, file) = (Reply::Buffer { buffer, bytes: held.region.len() as u64 }, file.clone());
+        self.hand_out(token, id, &reply, file);
     }
 
     fn free(&mut self, token: usize, buffer: u32) -> Result<Reply, RankFailure> {
@@ -244,10 +242,12 @@ impl Engine {
     /// A clean leave: what the rank has contributed stays, and nothing is reported unless somebody waits for more.
     fn detach(&mut self, token: usize, id: u64) {
         let Some(connection) = self.forget(token) else { return };
-        let unfinished = connection.calls > 0;
-        // A process that is ending does not wait for the answer.
-        let _ = connection.channel.send(&Reply::Done.encode(id), None);
-        let Some(rank) = connection.rank else { return };
+        let Connection { channel, mut late, calls, rank, .. } = connection;
+        let unfinished = calls > 0;
+        // A process that is ending does not wait for the answer; one that waits has it behind all that it has not read.
+        late.push_back(Late { packet: Reply::Done.encode(id), file: None });
+        self.ranks.leave(channel, late, self.clock.now());
+        let Some(rank) = rank else { return };
         info!(rank, "rank detached");
         let returns = self.config.ranks_return;
         self.note_presence(rank, if returns { Presence::Absent } else { Presence::Left });
@@ -272,46 +272,38 @@ impl Engine {
                 Pushed::Full => {}
             }
         }
-        let packet = reply.encode(id);
-        let sent = if connection.late.is_empty() {
-            connection.channel.send(&packet, None)
-        } else {
-            Err(SocketError::Full)
+        self.send_in_turn(token, Late { packet: reply.encode(id), file: None });
+    }
+
+    /// Sends a reply with a memory file; a rank that does not take it is given up.
+    pub(crate) fn hand_out(&mut self, token: usize, id: u64, reply: &Reply, file: Arc<OwnedFd>) {
+        self.send_in_turn(token, Late { packet: reply.encode(id), file: Some(file) });
+    }
+
+    /// Sends a packet behind those that wait. A rank may have more calls and notifications than its socket holds packets, and
+    /// takes them only when it waits for one; but what waits for it has a bound.
+    fn send_in_turn(&mut self, token: usize, packet: Late) {
+        let Some(connection) = self.ranks.connections.get_mut(&token) else { return };
+        let most = self.config.limits.outstanding as usize + connection.spare;
+        let sent = match connection.late.is_empty() {
+            true => packet.send(&connection.channel),
+            false => Err(SocketError::Full),
         };
         match sent {
-            Err(SocketError::Full) => self.send_later(token, packet),
+            Err(SocketError::Full) if connection.late.len() < most => connection.late.push_back(packet),
             sent => taken(sent).unwrap_or_else(|why| self.close_rank(token, &why)),
         }
     }
 
-    /// A rank may have more calls under way than its socket holds replies, and takes them only when it waits for them.
-    fn send_later(&mut self, token: usize, packet: Vec<u8>) {
-        let Some(connection) = self.ranks.connections.get_mut(&token) else { return };
-        let spare = SPARE_REPLIES + spare_notifications(connection.subscribed);
-        let most = self.config.limits.outstanding as usize + spare;
-        if connection.late.len() >= most {
-            return self.close_rank(token, &SocketError::Full.to_string());
-        }
-        connection.late.push_back(packet);
-    }
-
     /// Tries again what sockets could not hold.
-    pub(crate) fn send_late(&mut self) {
+    pub(crate) fn send_late(&mut self, now: Time) {
         let mut gone = Vec::new();
         for (token, connection) in &mut self.ranks.connections {
-            while let Some(packet) = connection.late.front() {
-                match connection.channel.send(packet, None) {
-                    Err(SocketError::Full) => break,
-                    sent => {
-                        connection.late.pop_front();
-                        if let Err(why) = taken(sent) {
-                            gone.push((*token, why));
-                            break;
-                        }
-                    }
-                }
+            if let Err(why) = send_waiting(&connection.channel, &mut connection.late) {
+                gone.push((*token, why));
             }
         }
+        self.ranks.send_leaving(now);
         gone.into_iter().for_each(|(token, why)| self.close_rank(token, &why));
     }
 

@@ -1,6 +1,6 @@
 //! Notifications of ranks over real engines: who gets them, in which order, and what becomes of who waits when the job fails.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use node_agent_client::{Client, Error, FailureCode, Notification};
 
@@ -85,6 +85,68 @@ fn who_waits_is_told_that_the_job_has_failed() {
         causes.iter().all(|cause| !cause.contains("rank 0 (") && !cause.contains("rank 2 (")),
         "{causes:?}"
     );
+}
+
+/// Notifications that nobody reads fill the sockets of ranks. What ranks ask for meanwhile comes behind them, and their leave as well.
+#[test]
+fn ranks_that_do_not_read_are_served_all_the_same() {
+    const EACH: u64 = 1000;
+    for (ranks, rails) in [(&[0, 0][..], 0), (&[0, 1], 1)] {
+        let world = World::new(ranks, rails);
+        let clients = [world.attach(0), world.attach(1)];
+        clients.iter().for_each(|client| drop(client.subscribe().unwrap()));
+        let flood = |round: u64| {
+            for n in 0..EACH {
+                notify(&clients[0], 1, [round, n, 0]);
+                notify(&clients[1], 0, [round, n, 1]);
+            }
+            // Time for them to come, as far as there is room.
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        flood(0);
+        for client in &clients {
+            let buffer = client.alloc(4096).unwrap();
+            buffer.write_bytes(4000, &[7; 96]).unwrap();
+        }
+        for client in &clients {
+            for n in 0..EACH {
+                let from = 1 - client.rank();
+                assert_eq!(next(client).unwrap(), Notification { from, words: [0, n, from.into()] });
+            }
+        }
+        flood(1);
+        for client in clients {
+            client.detach().unwrap();
+        }
+    }
+}
+
+/// A rank that has not read for long hears the cause behind all that waits, and is not taken for one that was lost.
+#[test]
+fn the_cause_comes_behind_all_that_waits() {
+    const WAITING: u64 = 1000;
+    let world = World::new(&[0, 0, 0], 0);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    one.subscribe().unwrap();
+    (0..WAITING).for_each(|n| notify(&zero, 1, [n, 0, 0]));
+    // Its answer says that the engine has taken them all.
+    drop(zero.alloc(4096).unwrap());
+    vanish(two);
+    assert_eq!(zero.barrier().unwrap_err().code(), FailureCode::RankLost);
+    for n in 0..WAITING {
+        assert_eq!(next(&one).unwrap().words, [n, 0, 0]);
+    }
+    let error = next(&one).unwrap_err();
+    assert_eq!(error.code(), FailureCode::RankLost, "{error}");
+    assert!(error.to_string().contains("rank 2"), "{error}");
+    drop((zero, one));
+    let end = Instant::now() + LONG;
+    while !world.engines[0].status().attached.is_empty() {
+        assert!(Instant::now() < end, "they never left");
+        std::thread::yield_now();
+    }
+    let cause = world.engines[0].status().cause.unwrap_or_default();
+    assert!(cause.contains("rank 2") && !cause.contains("rank 1"), "{cause}");
 }
 
 /// What cannot be is no notification: its maker is told, and expelled.
