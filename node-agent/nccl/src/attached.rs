@@ -10,7 +10,7 @@ use node_agent_client::{
 use crate::core::handle::{self, HANDLE_BYTES};
 use crate::core::{Action, Limits, ListenId, Machine, Outcome, ReceiveId, RequestId, SendId, TransferId};
 use crate::error::{Code, NetError};
-use crate::memory::{Lent, Room};
+use crate::memory::{Lent, RegistrationId, Room};
 use crate::properties::Properties;
 
 /// The tag of all messages between two ranks. Their order says which is which.
@@ -26,7 +26,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 enum Operand {
     Send(Lent),
-    Receive(Vec<Room>),
+    /// One for each message; none of a message whose memory was withdrawn.
+    Receive(Vec<Option<Room>>),
 }
 
 /// A rank that is attached to its engine, with its connections.
@@ -193,6 +194,7 @@ impl Attached {
         self.progress()?;
         let request = self.machine.receive(id, messages)?;
         if let Some(request) = request {
+            let rooms = rooms.into_iter().map(Some).collect();
             self.operands.insert(request, Operand::Receive(rooms));
             self.progress()?;
         }
@@ -209,6 +211,25 @@ impl Attached {
                 Ok(Some(sizes))
             }
         }
+    }
+
+    /// NCCL frees memory, whatever is under way: nothing is read or written there from now on. What has not been sent never will be, and
+    /// what comes goes nowhere.
+    pub(crate) fn withdraw(&mut self, registration: RegistrationId) {
+        let Self { operands, machine, .. } = self;
+        operands.retain(|request, operand| match operand {
+            Operand::Send(lent) if lent.is_of(registration) => {
+                machine.withdraw(*request);
+                false
+            }
+            Operand::Send(_) => true,
+            Operand::Receive(rooms) => {
+                for room in rooms {
+                    *room = room.take().filter(|room| !room.is_of(registration));
+                }
+                true
+            }
+        });
     }
 
     pub(crate) fn close_listen(&mut self, id: ListenId) -> Result<(), NetError> {
@@ -389,7 +410,7 @@ impl Attached {
     }
 }
 
-/// Where the bytes of a receive that has ended belong, and how many they are; `None` where nobody wants them, and for sends.
+/// Where the bytes of a receive that has ended belong, and how many they are; `None` where nobody wants them any more, and for sends.
 fn room_of<'a>(
     machine: &Machine,
     operands: &'a mut BTreeMap<RequestId, Operand>,
@@ -398,7 +419,7 @@ fn room_of<'a>(
     let place = machine.place_of(transfer)?;
     let bytes = usize::try_from(machine.bytes_of(transfer)).ok()?;
     let Some(Operand::Receive(rooms)) = operands.get_mut(&place.request) else { return None };
-    Some((rooms.get_mut(place.index)?, bytes))
+    Some((rooms.get_mut(place.index)?.as_mut()?, bytes))
 }
 
 /// A message of so many bytes, in the smallest elements that the engine has: two bytes. One of an odd number has one byte more.

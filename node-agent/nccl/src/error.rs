@@ -47,9 +47,10 @@ impl From<ConnectionError> for NetError {
             ConnectionError::Refused { .. }
             | ConnectionError::Closed { .. }
             | ConnectionError::Protocol { .. } => Code::Remote,
-            ConnectionError::TooMany { .. } | ConnectionError::Unknown(_) | ConnectionError::Argument(_) => {
-                Code::Internal
-            }
+            ConnectionError::TooMany { .. }
+            | ConnectionError::Unknown(_)
+            | ConnectionError::Argument(_)
+            | ConnectionError::Withdrawn { .. } => Code::Internal,
         };
         Self::new(code, error.to_string())
     }

@@ -1,10 +1,17 @@
-//! Memory that NCCL lends to a request: from the call that makes the request until it is found complete, or its connection is closed.
+//! Memory that NCCL lends to a request: from the call that makes the request until it is found complete, its registration is withdrawn, or its
+//! connection is closed.
+
+/// A registration of memory: a number that this process never uses again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RegistrationId(pub(crate) u64);
 
 /// Bytes to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lent {
     pointer: *const u8,
     len: usize,
+    /// What the memory is registered as, where NCCL says so.
+    registration: Option<RegistrationId>,
 }
 
 /// Room for bytes that come.
@@ -12,6 +19,7 @@ pub(crate) struct Lent {
 pub(crate) struct Room {
     pointer: *mut u8,
     len: usize,
+    registration: Option<RegistrationId>,
 }
 
 // SAFETY: whoever made it has lent the memory to the request, on whichever thread that is served.
@@ -22,8 +30,13 @@ unsafe impl Send for Room {}
 impl Lent {
     /// # Safety
     /// `pointer` has `len` bytes that nobody writes until the last use of the value, or `len` is 0.
-    pub(crate) unsafe fn new(pointer: *const u8, len: usize) -> Self {
-        Self { pointer, len }
+    pub(crate) unsafe fn new(pointer: *const u8, len: usize, registration: Option<RegistrationId>) -> Self {
+        Self { pointer, len, registration }
+    }
+
+    /// Whether it lies in memory that is registered so.
+    pub(crate) fn is_of(&self, registration: RegistrationId) -> bool {
+        self.registration == Some(registration)
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -39,8 +52,13 @@ impl Lent {
 impl Room {
     /// # Safety
     /// `pointer` has `len` bytes that nobody else uses until the last use of the value, or `len` is 0.
-    pub(crate) unsafe fn new(pointer: *mut u8, len: usize) -> Self {
-        Self { pointer, len }
+    pub(crate) unsafe fn new(pointer: *mut u8, len: usize, registration: Option<RegistrationId>) -> Self {
+        Self { pointer, len, registration }
+    }
+
+    /// Whether it lies in memory that is registered so.
+    pub(crate) fn is_of(&self, registration: RegistrationId) -> bool {
+        self.registration == Some(registration)
     }
 
     /// The first `len` bytes of it, or as many as there are.

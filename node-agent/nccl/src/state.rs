@@ -15,12 +15,20 @@ pub(crate) struct Process {
     /// NCCL's interface has finalize: without contexts nothing is needed any more.
     pub(crate) finalizes: bool,
     pub(crate) logger: Option<Logger>,
+    /// Registrations of memory that NCCL has made.
+    pub(crate) registrations: u64,
     /// The thread that ends what was closed.
     pub(crate) drainer: bool,
 }
 
-static PROCESS: Mutex<Process> =
-    Mutex::new(Process { attached: None, contexts: 0, finalizes: false, logger: None, drainer: false });
+static PROCESS: Mutex<Process> = Mutex::new(Process {
+    attached: None,
+    contexts: 0,
+    finalizes: false,
+    logger: None,
+    registrations: 0,
+    drainer: false,
+});
 /// Something was closed.
 pub(crate) static CLOSED: Condvar = Condvar::new();
 

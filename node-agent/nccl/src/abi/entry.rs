@@ -7,7 +7,7 @@ use super::types::{LogFunction, Out};
 use crate::core::handle::HANDLE_BYTES;
 use crate::core::{ListenId, MAX_RECEIVES, ReceiveId, RequestId, SendId};
 use crate::error::{Code, NetError};
-use crate::memory::{Lent, Room};
+use crate::memory::{Lent, RegistrationId, Room};
 use crate::process::{self, enter};
 use crate::properties::Properties;
 use crate::state::{CLOSED, Process};
@@ -168,7 +168,8 @@ pub(super) unsafe extern "C" fn accept(
     })
 }
 
-/// Host memory needs no registration: it is copied into memory that the engine shares.
+/// Host memory is copied into memory that the engine shares, so a registration is a number alone. By it deregistering finds who still wants
+/// the memory, also where several communicators have registered the same.
 ///
 /// # Safety
 /// `registration` is NULL (an error) or may be written.
@@ -179,12 +180,13 @@ pub(super) unsafe extern "C" fn reg_mr(
     kind: c_int,
     registration: Out,
 ) -> c_int {
-    enter("regMr", |_| {
+    enter("regMr", |process| {
         if kind != POINTER_HOST {
             return Err(no_gpu(kind));
         }
+        process.registrations += 1;
         // SAFETY: passed on to the caller.
-        unsafe { put(registration, name(Kind::Registration, 1)) }
+        unsafe { put(registration, name(Kind::Registration, process.registrations)) }
     })
 }
 
@@ -208,20 +210,34 @@ pub(super) unsafe extern "C" fn reg_mr_dma_buf(
     enter("regMrDmaBuf", |_| Err(no_gpu(kind)))
 }
 
+/// NCCL frees the memory after this, also with requests under way: where it ends a communicator early, before it closes the connections. That
+/// succeeds whatever has become of the job. NCCL also gives back what it could not register.
+///
 /// # Safety
 /// None beyond its type.
-pub(super) unsafe extern "C" fn dereg_mr(_comm: *mut c_void, _registration: *mut c_void) -> c_int {
-    Code::Success as c_int
+pub(super) unsafe extern "C" fn dereg_mr(_comm: *mut c_void, registration: *mut c_void) -> c_int {
+    enter("deregMr", |process| {
+        if let (Some(id), Some(attached)) = (registered(registration), &mut process.attached) {
+            attached.withdraw(id);
+        }
+        Ok(())
+    })
+}
+
+/// What memory is registered as; `None` where NCCL does not say.
+fn registered(registration: *mut c_void) -> Option<RegistrationId> {
+    number(Kind::Registration, registration).map(RegistrationId)
 }
 
 /// # Safety
-/// `data` has `size` bytes that stay as they are until the request is found complete or the connection is closed, or `size` is 0; `request` is
-/// NULL (an error) or may be written.
+/// `data` has `size` bytes that stay as they are until the request is found complete, `registration` is deregistered or the connection is
+/// closed, or `size` is 0; `request` is NULL (an error) or may be written.
 pub(super) unsafe fn isend(
     sender: *mut c_void,
     data: *mut c_void,
     size: usize,
     tag: c_int,
+    registration: *mut c_void,
     request: Out,
 ) -> c_int {
     enter("isend", |process| {
@@ -230,7 +246,7 @@ pub(super) unsafe fn isend(
         let id = SendId(short(Kind::Sender, "the connection", sender)?);
         check_memory(data, size)?;
         // SAFETY: passed on to the caller; `size` was checked.
-        let lent = unsafe { Lent::new(data.cast(), size) };
+        let lent = unsafe { Lent::new(data.cast(), size, registered(registration)) };
         match process.attached()?.send(id, tag, (lent, size as u64))? {
             // SAFETY: passed on to the caller.
             Some(id) => unsafe { put(request, name(Kind::Request, id.0)) },
@@ -261,12 +277,13 @@ unsafe fn values<'a, T>(values: *const T, count: usize) -> Result<&'a [T], NetEr
 }
 
 /// # Safety
-/// `data`, `sizes` and `tags` are NULL (an error) or have `count` values; each of `data` has as many bytes as the one of `sizes` says, for this
-/// request's use alone until it is found complete or the connection is closed; `request` is NULL (an error) or may be written.
+/// `data`, `sizes` and `tags` are NULL (an error) or have `count` values, and `registrations` is NULL or has; each of `data` has as many bytes as
+/// the one of `sizes` says, for this request's use alone until it is found complete, the one of `registrations` is deregistered or the connection
+/// is closed; `request` is NULL (an error) or may be written.
 pub(super) unsafe fn irecv<S: Copy + TryInto<usize>>(
     receiver: *mut c_void,
     count: c_int,
-    (data, sizes, tags): (Out, *const S, *const c_int),
+    (data, sizes, tags, registrations): (Out, *const S, *const c_int, Out),
     request: Out,
 ) -> c_int {
     enter("irecv", |process| {
@@ -279,14 +296,20 @@ pub(super) unsafe fn irecv<S: Copy + TryInto<usize>>(
         // SAFETY: passed on to the caller.
         let (data, sizes, tags) =
             unsafe { (values(data, count)?, values(sizes, count)?, values(tags, count)?) };
+        let registrations: &[*mut c_void] = match registrations.is_null() {
+            true => &[],
+            // SAFETY: passed on to the caller.
+            false => unsafe { values(registrations, count)? },
+        };
         let mut messages = Vec::with_capacity(count);
         let mut rooms = Vec::with_capacity(count);
-        for ((data, size), tag) in data.iter().zip(sizes).zip(tags) {
+        for (at, ((data, size), tag)) in data.iter().zip(sizes).zip(tags).enumerate() {
             let size: usize = (*size).try_into().map_err(|_| misuse("a size is negative"))?;
             check_memory(*data, size)?;
             messages.push((size as u64, *tag));
+            let registration = registrations.get(at).copied().and_then(registered);
             // SAFETY: passed on to the caller; `size` was checked.
-            rooms.push(unsafe { Room::new(data.cast(), size) });
+            rooms.push(unsafe { Room::new(data.cast(), size, registration) });
         }
         match process.attached()?.receive(id, &messages, rooms)? {
             // SAFETY: passed on to the caller.

@@ -130,13 +130,13 @@ pub(super) unsafe extern "C" fn isend_v8(
     data: *mut c_void,
     size: c_int,
     tag: c_int,
-    _registration: *mut c_void,
+    registration: *mut c_void,
     request: Out,
 ) -> c_int {
     // A negative size is one that no memory has.
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     // SAFETY: passed on to the caller.
-    unsafe { entry::isend(sender, data, size, tag, request) }
+    unsafe { entry::isend(sender, data, size, tag, registration, request) }
 }
 
 /// # Safety
@@ -146,11 +146,11 @@ pub(super) unsafe extern "C" fn isend_v9(
     data: *mut c_void,
     size: usize,
     tag: c_int,
-    _registration: *mut c_void,
+    registration: *mut c_void,
     request: Out,
 ) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { entry::isend(sender, data, size, tag, request) }
+    unsafe { entry::isend(sender, data, size, tag, registration, request) }
 }
 
 /// # Safety
@@ -160,12 +160,12 @@ pub(super) unsafe extern "C" fn isend_v10(
     data: *mut c_void,
     size: usize,
     tag: c_int,
-    _registration: *mut c_void,
+    registration: *mut c_void,
     _profiled: *mut c_void,
     request: Out,
 ) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { entry::isend(sender, data, size, tag, request) }
+    unsafe { entry::isend(sender, data, size, tag, registration, request) }
 }
 
 /// # Safety
@@ -176,11 +176,13 @@ pub(super) unsafe extern "C" fn irecv_v8(
     data: Out,
     sizes: *mut c_int,
     tags: *mut c_int,
-    _registrations: Out,
+    registrations: Out,
     request: Out,
 ) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { entry::irecv(receiver, count, (data, sizes.cast_const(), tags.cast_const()), request) }
+    unsafe {
+        entry::irecv(receiver, count, (data, sizes.cast_const(), tags.cast_const(), registrations), request)
+    }
 }
 
 /// # Safety
@@ -191,11 +193,13 @@ pub(super) unsafe extern "C" fn irecv_v9(
     data: Out,
     sizes: *mut usize,
     tags: *mut c_int,
-    _registrations: Out,
+    registrations: Out,
     request: Out,
 ) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { entry::irecv(receiver, count, (data, sizes.cast_const(), tags.cast_const()), request) }
+    unsafe {
+        entry::irecv(receiver, count, (data, sizes.cast_const(), tags.cast_const(), registrations), request)
+    }
 }
 
 /// # Safety
@@ -206,12 +210,14 @@ pub(super) unsafe extern "C" fn irecv_v10(
     data: Out,
     sizes: *mut usize,
     tags: *mut c_int,
-    _registrations: Out,
+    registrations: Out,
     _profiled: Out,
     request: Out,
 ) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { entry::irecv(receiver, count, (data, sizes.cast_const(), tags.cast_const()), request) }
+    unsafe {
+        entry::irecv(receiver, count, (data, sizes.cast_const(), tags.cast_const(), registrations), request)
+    }
 }
 
 /// Properties in the layout of one version.

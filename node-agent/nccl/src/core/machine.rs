@@ -374,6 +374,22 @@ impl Machine {
         Ok(gone)
     }
 
+    /// The bytes of a send cannot be read any more. Where it has not begun it never will: the receiver would take the next message in its
+    /// place, so the connection carries nothing more.
+    pub fn withdraw(&mut self, id: RequestId) {
+        let Some(Request::Send(send)) = self.requests.get(&id) else { return };
+        if send.bytes == 0 {
+            // There is nothing to be read.
+            return;
+        }
+        let Some(sender) = self.senders.get_mut(&send.sender) else { return };
+        let before = sender.queued.len();
+        sender.queued.retain(|queued| *queued != id);
+        if sender.queued.len() < before {
+            sender.failed.get_or_insert(ConnectionError::Withdrawn { rank: sender.peer });
+        }
+    }
+
     fn forget(&mut self, of: impl Fn(&Request) -> bool) -> Vec<RequestId> {
         let gone: Vec<RequestId> =
             self.requests.iter().filter(|(_, request)| of(request)).map(|(id, _)| *id).collect();

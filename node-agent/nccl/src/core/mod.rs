@@ -76,6 +76,14 @@ pub enum ConnectionError {
         /// The rank at the other end.
         rank: u32,
     },
+    /// A message was not sent before its memory was gone.
+    #[error(
+        "the memory of a message to rank {rank} was deregistered before it was sent: its connection carries nothing more"
+    )]
+    Withdrawn {
+        /// The rank at the other end.
+        rank: u32,
+    },
     /// A message does not fit where it belongs.
     #[error(
         "rank {rank} sent {bytes} bytes with tag {tag}, but the receive has room for {room}: both ends must agree on sizes"

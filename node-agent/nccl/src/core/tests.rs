@@ -147,6 +147,63 @@ fn what_does_not_fit_fails_its_connection_alone() {
     assert_eq!(net.machines[0].test(sent), Ok(Outcome::Done(vec![9])));
 }
 
+/// A single message has its tag as well: one of another pair of ranks is not taken for it.
+#[test]
+fn tags_count_for_single_messages() {
+    let mut net = Net::new(2, 4);
+    let (send, receive) = net.connect(0, 1);
+    let first = net.machines[1].receive(receive, &[(8, 1)]).unwrap().unwrap();
+    let second = net.machines[1].receive(receive, &[(8, 2)]).unwrap().unwrap();
+    net.machines[0].send(send, 1, 7).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(first), Ok(Outcome::Done(vec![7])));
+    net.machines[0].send(send, 1, 8).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(second), Err(ConnectionError::NoSuchTag { rank: 0, bytes: 8, tag: 1 }));
+}
+
+/// Messages whose memory is gone are not sent, and end their connection alone; those that have begun arrive.
+#[test]
+fn what_is_withdrawn_is_not_sent() {
+    let mut net = Net::new(2, 4);
+    let (send, receive) = net.connect(0, 1);
+    let (other, others) = net.connect(0, 1);
+    let came = net.machines[1].receive(receive, &[(8, 0)]).unwrap().unwrap();
+    let begun = net.machines[0].send(send, 0, 8).unwrap().unwrap();
+    net.settle();
+    let empty = net.machines[0].send(send, 0, 0).unwrap().unwrap();
+    net.machines[0].withdraw(begun);
+    net.machines[0].withdraw(empty);
+    assert_eq!(net.machines[0].test(begun), Ok(Outcome::Done(vec![8])));
+    assert_eq!(net.machines[1].test(came), Ok(Outcome::Done(vec![8])));
+    let came = net.machines[1].receive(receive, &[(8, 0)]).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[0].test(empty), Ok(Outcome::Done(vec![0])));
+    assert_eq!(net.machines[1].test(came), Ok(Outcome::Done(vec![0])));
+    let queued = net.machines[0].send(send, 0, 8).unwrap().unwrap();
+    let behind = net.machines[0].send(send, 0, 8).unwrap().unwrap();
+    net.machines[0].withdraw(queued);
+    let waits = net.machines[1].receive(receive, &[(8, 0)]).unwrap().unwrap();
+    let good = net.machines[1].receive(others, &[(9, 0)]).unwrap().unwrap();
+    let sent = net.machines[0].send(other, 0, 9).unwrap().unwrap();
+    net.settle();
+    for request in [queued, behind] {
+        assert_eq!(net.machines[0].test(request), Err(ConnectionError::Withdrawn { rank: 1 }));
+    }
+    assert_eq!(net.machines[0].send(send, 0, 8), Err(ConnectionError::Withdrawn { rank: 1 }));
+    assert_eq!(net.machines[1].test(waits), Ok(Outcome::Pending));
+    assert_eq!(net.machines[1].test(good), Ok(Outcome::Done(vec![9])));
+    assert_eq!(net.machines[0].test(sent), Ok(Outcome::Done(vec![9])));
+    net.machines[0].close_send(send).unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(waits), Err(ConnectionError::Closed { rank: 0 }));
+    net.machines[1].close_receive(receive).unwrap();
+    net.machines[1].close_receive(others).unwrap();
+    net.machines[0].close_send(other).unwrap();
+    net.settle();
+    assert!(net.is_quiet() && net.machines.iter().all(super::Machine::is_idle));
+}
+
 #[test]
 fn a_closed_end_is_noticed_at_the_other_one() {
     let mut net = Net::new(2, 4);

@@ -57,6 +57,16 @@ fn ends_close_whatever_is_in_flight() {
     World::new(&[0, 1], 2).run("closing", &[]);
 }
 
+/// Memory that is deregistered is freed at once, as by NCCL where it aborts a communicator; other communicators go on.
+#[test]
+fn memory_that_is_deregistered_is_left_alone() {
+    for (ranks, rails) in [(&[0, 1][..], 2), (&[0, 0], 0)] {
+        for version in [8, 12] {
+            World::new(ranks, rails).run("deregister", &[("RAIL_TEST_VERSION", format!("{version}"))]);
+        }
+    }
+}
+
 #[test]
 fn a_closed_listener_refuses() {
     World::new(&[0, 1], 1).run("refused", &[]);

@@ -235,25 +235,49 @@ impl Plugin {
         code(same!(self, dereg_mr(comm, registration))).map(|()| registration)
     }
 
+    /// Registers host memory, which must outlive the registration.
+    pub fn register_memory(&self, comm: *mut c_void, memory: &[u8]) -> Result<*mut c_void, Failed> {
+        let mut registration = null_mut();
+        let (data, size) = (memory.as_ptr().cast_mut().cast(), memory.len());
+        code(same!(self, reg_mr(comm, data, size, 1, &raw mut registration)))?;
+        Ok(registration)
+    }
+
+    pub fn deregister(&self, comm: *mut c_void, registration: *mut c_void) -> Result<(), Failed> {
+        code(same!(self, dereg_mr(comm, registration)))
+    }
+
     /// NULL where it is to be tried again. The memory must outlive the request.
     pub fn isend(&self, sender: *mut c_void, data: &[u8], tag: c_int) -> Result<*mut c_void, Failed> {
+        self.isend_from(sender, data, tag, null_mut())
+    }
+
+    /// As `isend`, from memory that must outlive its registration alone.
+    pub fn isend_from(
+        &self,
+        sender: *mut c_void,
+        data: &[u8],
+        tag: c_int,
+        registration: *mut c_void,
+    ) -> Result<*mut c_void, Failed> {
         let mut request = null_mut();
         let (data, size) = (data.as_ptr().cast_mut().cast(), data.len());
         let small = c_int::try_from(size).unwrap();
         let out = &raw mut request;
-        // SAFETY: there is room for the result; callers keep the memory as it is until the request is complete or its connection closed.
+        // SAFETY: there is room for the result; callers keep the memory as it is until the request is complete, its registration is no more or
+        // its connection closed.
         code(unsafe {
             match &self.table {
-                Table::V8(table) => table.isend.unwrap()(sender, data, small, tag, null_mut(), out),
-                Table::V9(table) => table.isend.unwrap()(sender, data, size, tag, null_mut(), out),
+                Table::V8(table) => table.isend.unwrap()(sender, data, small, tag, registration, out),
+                Table::V9(table) => table.isend.unwrap()(sender, data, size, tag, registration, out),
                 Table::V10(table) => {
-                    table.isend.unwrap()(sender, data, size, tag, null_mut(), null_mut(), out)
+                    table.isend.unwrap()(sender, data, size, tag, registration, null_mut(), out)
                 }
                 Table::V11(table) => {
-                    table.isend.unwrap()(sender, data, size, tag, null_mut(), null_mut(), out)
+                    table.isend.unwrap()(sender, data, size, tag, registration, null_mut(), out)
                 }
                 Table::V12(table) => {
-                    table.isend.unwrap()(sender, data, size, tag, null_mut(), null_mut(), out)
+                    table.isend.unwrap()(sender, data, size, tag, registration, null_mut(), out)
                 }
             }
         })?;
@@ -266,7 +290,18 @@ impl Plugin {
         receiver: *mut c_void,
         messages: &mut [(&mut [u8], c_int)],
     ) -> Result<*mut c_void, Failed> {
+        self.irecv_into(receiver, messages, null_mut())
+    }
+
+    /// As `irecv`, into memory that must outlive its registration alone.
+    pub fn irecv_into(
+        &self,
+        receiver: *mut c_void,
+        messages: &mut [(&mut [u8], c_int)],
+        registration: *mut c_void,
+    ) -> Result<*mut c_void, Failed> {
         let mut request = null_mut();
+        let mut registrations = vec![registration; messages.len()];
         let count = c_int::try_from(messages.len()).unwrap();
         let mut tags: Vec<c_int> = messages.iter().map(|(_, tag)| *tag).collect();
         let mut sizes: Vec<usize> = messages.iter().map(|(room, _)| room.len()).collect();
@@ -275,19 +310,20 @@ impl Plugin {
             messages.iter_mut().map(|(room, _)| room.as_mut_ptr().cast()).collect();
         let (data, tags, out) = (data.as_mut_ptr(), tags.as_mut_ptr(), &raw mut request);
         let (sizes, small, none) = (sizes.as_mut_ptr(), small.as_mut_ptr(), null_mut());
+        let lent = registrations.as_mut_ptr();
         // SAFETY: the arrays have as many values as there are messages; for the memory as in `isend`.
         code(unsafe {
             match &self.table {
-                Table::V8(table) => table.irecv.unwrap()(receiver, count, data, small, tags, none, out),
-                Table::V9(table) => table.irecv.unwrap()(receiver, count, data, sizes, tags, none, out),
+                Table::V8(table) => table.irecv.unwrap()(receiver, count, data, small, tags, lent, out),
+                Table::V9(table) => table.irecv.unwrap()(receiver, count, data, sizes, tags, lent, out),
                 Table::V10(table) => {
-                    table.irecv.unwrap()(receiver, count, data, sizes, tags, none, none, out)
+                    table.irecv.unwrap()(receiver, count, data, sizes, tags, lent, none, out)
                 }
                 Table::V11(table) => {
-                    table.irecv.unwrap()(receiver, count, data, sizes, tags, none, none, out)
+                    table.irecv.unwrap()(receiver, count, data, sizes, tags, lent, none, out)
                 }
                 Table::V12(table) => {
-                    table.irecv.unwrap()(receiver, count, data, sizes, tags, none, none, out)
+                    table.irecv.unwrap()(receiver, count, data, sizes, tags, lent, none, out)
                 }
             }
         })?;

@@ -10,6 +10,7 @@ use crate::world::LONG;
 
 mod closing;
 mod random;
+mod registered;
 mod transfers;
 
 /// A rank: its plugin, and how it meets the others.
@@ -46,6 +47,7 @@ fn as_rank() {
         "itself" => transfers::itself(&mut rank),
         "random" => random::run(&mut rank),
         "closing" => closing::run(&mut rank),
+        "deregister" => registered::run(&mut rank),
         "refused" => closing::refused(&mut rank),
         "lost" => closing::lost(&mut rank),
         other => panic!("there is no role {other}"),

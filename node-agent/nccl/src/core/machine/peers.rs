@@ -122,7 +122,8 @@ impl Machine {
         }
     }
 
-    /// The place of a message: of the oldest receive that has one left, the first with its tag.
+    /// The place of a message: of the oldest receive that has one left, the first with its tag. NCCL gives the tag of a pair of ranks to single
+    /// messages as well, for its groups get smaller towards their end, so that one of them may follow another pair's on the same connection.
     fn place_for(&mut self, from: u32, id: ReceiveId, tag: i32, bytes: u64) -> Option<Destination> {
         let receiver =
             self.receivers.get_mut(&id).filter(|r| r.peer == from && !r.closed && r.failed.is_none())?;
@@ -132,10 +133,8 @@ impl Machine {
             return None;
         };
         let Some(Request::Receive(receive)) = self.requests.get_mut(&request) else { return None };
-        // Of a single message the order alone says where it belongs.
-        let single = receive.slots.len() == 1;
         let mut slots = receive.slots.iter();
-        let Some(index) = slots.position(|slot| slot.bytes.is_none() && (single || slot.tag == tag)) else {
+        let Some(index) = slots.position(|slot| slot.bytes.is_none() && slot.tag == tag) else {
             receiver.failed = Some(ConnectionError::NoSuchTag { rank: from, bytes, tag });
             return None;
         };
