@@ -44,7 +44,7 @@ pub struct SlurmImport {
     /// What `scontrol show reservation -o` prints
     #[arg(long, value_name = "FILE")]
     pub reservations: Option<PathBuf>,
-    /// What `squeue --all --format='%i|%T|%a|%u|%P|%q|%Q|%D|%b|%f|%l|%V|%E|%W|%v|%j'` prints, with its header
+    /// What `squeue --all --format='%i|%T|%a|%u|%P|%q|%Q|%D|%b|%l|%V|%E|%v|%W|%j'` prints, with its header; any mark may stand in place of each |, best one that nobody knows
     #[arg(long, value_name = "FILE")]
     pub queue: Option<PathBuf>,
     /// Folder with the scripts of waiting jobs: `scontrol write batch_script N slurm-N.sh` for each

@@ -18,6 +18,15 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// # Errors
 /// [`Error::Config`] if it cannot be run or fails, [`Error::Timeout`] if it does not end.
 pub async fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
+    let failed = |_| Error::Config(format!("{program} {}: what it prints is not UTF-8", arguments.join(" ")));
+    String::from_utf8(bytes(program, arguments).await?).map_err(failed)
+}
+
+/// What a command of Slurm prints, in whatever bytes.
+///
+/// # Errors
+/// Those of [`output`].
+pub async fn bytes(program: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     let failed = |why: String| Error::Config(format!("{program} {}: {why}", arguments.join(" ")));
     let mut command = tokio::process::Command::new(program);
     // Variables that would make squeue and sinfo leave something out, ask another cluster, or write times otherwise.
@@ -38,7 +47,7 @@ pub async fn output(program: &str, arguments: &[&str]) -> Result<String, Error> 
         let said = String::from_utf8_lossy(&ran.stderr);
         return Err(failed(format!("it ended with {}: {}", ran.status, said.trim())));
     }
-    String::from_utf8(ran.stdout).map_err(|_| failed("what it prints is not UTF-8".to_owned()))
+    Ok(ran.stdout)
 }
 
 /// The numbers of all jobs that have not ended.

@@ -57,11 +57,28 @@ struct Reader {
     notes: Vec<String>,
 }
 
+/// Sizes that are known from elsewhere: they count in place of those that the script says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sizes {
+    /// Nodes at least, and at most.
+    pub nodes: Option<(u32, u32)>,
+    /// GPUs of each node.
+    pub gpus_per_node: Option<u32>,
+}
+
 /// Reads a script by its name.
 ///
 /// # Errors
 /// All options that cannot be meant so, each with its place.
 pub fn read(name: &str, text: &[u8]) -> Result<Script, Error> {
+    read_sized(name, text, Sizes::default())
+}
+
+/// Reads a script by its name, with sizes that are known better: tasks and GPUs of the whole job are divided by these nodes.
+///
+/// # Errors
+/// All options that cannot be meant so, each with its place.
+pub fn read_sized(name: &str, text: &[u8], sizes: Sizes) -> Result<Script, Error> {
     let text =
         std::str::from_utf8(text).map_err(|_| Error::Document(format!("{name}:1:1: is not UTF-8 text")))?;
     if !text.starts_with("#!") {
@@ -93,6 +110,7 @@ pub fn read(name: &str, text: &[u8]) -> Result<Script, Error> {
             Err(why) => at(why),
         }
     }
+    reader.resize(sizes);
     if wrong.is_empty() { reader.finish(name, text) } else { Err(Error::Document(wrong.join("\n"))) }
 }
 
@@ -313,6 +331,18 @@ impl Reader {
         Ok(())
     }
 
+    /// Sizes that are known better. A range of nodes whose least number they say stays.
+    fn resize(&mut self, sizes: Sizes) {
+        let gang = &mut self.gang;
+        if let Some((least, most)) = sizes.nodes {
+            let own = if gang.min_nodes > 0 { gang.min_nodes } else { gang.nodes };
+            if least != most || own != least {
+                (gang.nodes, gang.min_nodes) = (most, if least == most { 0 } else { least });
+            }
+        }
+        gang.gpus_per_node = sizes.gpus_per_node.unwrap_or(gang.gpus_per_node);
+    }
+
     /// Tasks and GPUs of the whole job as those of each node.
     fn shape(&mut self, name: &str) -> Result<(), Error> {
         let wrong = |message: String| Err(Error::Document(format!("{name}:1:1: {message}")));
@@ -520,6 +550,21 @@ mod tests {
         let spec = script("#SBATCH --signal=B:USR1@120 --spread-job").job.spec.unwrap();
         let stopped = proto_model::JobSpec::try_from(spec).unwrap().preemption;
         assert_eq!((stopped.signal, stopped.grace), (10, Some(Duration::from_secs(120))));
+    }
+
+    #[test]
+    fn sizes_that_are_known_better_are_what_the_whole_is_divided_by() {
+        let gang = |lines: &str, nodes, gpus_per_node| {
+            let text = format!("#!/bin/sh\n{lines}\ntrue\n");
+            let read = read_sized("job.sh", text.as_bytes(), Sizes { nodes, gpus_per_node }).unwrap();
+            let gang = read.job.spec.unwrap().gang.unwrap();
+            (gang.nodes, gang.min_nodes, gang.ranks_per_node, gang.gpus_per_node)
+        };
+        assert_eq!(gang("#SBATCH -n 8 -G 8", Some((4, 4)), None), (4, 0, 2, 2));
+        assert_eq!(gang("#SBATCH -N 8 --gpus-per-node=1", Some((2, 2)), Some(4)), (2, 0, 1, 4));
+        assert_eq!(gang("#SBATCH -N 2-4", Some((2, 2)), None), (4, 2, 1, 0), "the range stays");
+        assert_eq!(gang("#SBATCH -N 2-4", Some((3, 3)), None), (3, 0, 1, 0));
+        assert_eq!(gang("", Some((2, 6)), None), (6, 2, 1, 0));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::{
     ledger::{Id, Ledger},
     limits::{self, Limits},
     site::{Site, Thing, User},
-    tenants::{Spot, Tenants, inherited, is_user, queue, renamed},
+    tenants::{Spot, Tenants, Within, inherited, queue, renamed, within},
+    users::is_user,
     values::{self, Labels},
 };
 
@@ -49,6 +50,7 @@ pub fn make(site: &Site, tenants: &mut Tenants, ledger: &mut Ledger) -> Classes 
         names: Labels::default(),
         qos: BTreeMap::new(),
         members: BTreeMap::new(),
+        singled: BTreeMap::new(),
     };
     let queues = maker.partition_queues(tenants, ledger);
     for qos in &site.qos {
@@ -73,6 +75,7 @@ pub fn make(site: &Site, tenants: &mut Tenants, ledger: &mut Ledger) -> Classes 
             });
         ledger.settle(qos.id, fate, here);
     }
+    maker.singled = maker.singled(tenants, ledger);
     for partition in &site.partitions {
         maker.partition(partition, tenants, ledger);
     }
@@ -91,6 +94,8 @@ struct Maker<'a> {
     qos: BTreeMap<String, Limits>,
     /// Who has it, by QOS in lower case.
     members: BTreeMap<String, Members>,
+    /// By tenant, the users that have a class of their own without a queue.
+    singled: BTreeMap<String, BTreeSet<&'a str>>,
 }
 
 impl<'a> Maker<'a> {
@@ -137,27 +142,8 @@ impl<'a> Maker<'a> {
     /// The tenants whose jobs may be in a partition.
     fn tenants_of(&self, partition: &Thing, tenants: &Tenants, ledger: &mut Ledger) -> BTreeSet<String> {
         let every: BTreeSet<String> = tenants.all.iter().map(|tenant| tenant.name.clone()).collect();
-        let named = |name: &str, ledger: &mut Ledger| -> Option<BTreeSet<String>> {
-            let (id, token) = partition.get(name)?;
-            if token.value.eq_ignore_ascii_case("ALL") {
-                return None;
-            }
-            if !self.site.has_accounts {
-                let here = "all users are of one tenant, since no accounting dump was given (`--accounts`)";
-                ledger.settle(id, Fate::Lost, here);
-                return None;
-            }
-            let mut found = BTreeSet::new();
-            for account in values::list(&token.value) {
-                let within = self.within(&account.to_ascii_lowercase(), tenants);
-                if within.is_empty() {
-                    ledger.settle(id, Fate::Differs, format!("no tenant is made of the account `{account}`"));
-                }
-                found.extend(within);
-            }
-            Some(found)
-        };
-        let (allowed, denied) = (named("allowaccounts", ledger), named("denyaccounts", ledger));
+        let allowed = self.named(partition, "allowaccounts", tenants, ledger);
+        let denied = self.named(partition, "denyaccounts", tenants, ledger);
         if let (Some(_), Some((id, _))) = (&allowed, partition.get("denyaccounts")) {
             ledger.settle(id, Fate::Meaningless, "AllowAccounts says who may use it");
             return allowed.unwrap_or_default();
@@ -168,11 +154,46 @@ impl<'a> Maker<'a> {
             .collect()
     }
 
-    /// The tenants of an account and of those within it.
-    fn within(&self, account: &str, tenants: &Tenants) -> BTreeSet<String> {
-        let is_in = |one: &str| self.site.line(one).iter().any(|above| above.of.name == account);
-        let spots = tenants.spots.iter().filter(|(one, _)| is_in(one));
-        spots.map(|(_, spot)| spot.tenant.clone()).collect()
+    /// The tenants that a list of accounts names. One of which an account is only a part is denied with it, and not allowed with it.
+    fn named(
+        &self,
+        partition: &Thing,
+        list: &str,
+        tenants: &Tenants,
+        ledger: &mut Ledger,
+    ) -> Option<BTreeSet<String>> {
+        let (id, token) = partition.get(list)?;
+        if token.value.eq_ignore_ascii_case("ALL") {
+            return None;
+        }
+        if !self.site.has_accounts {
+            let here = "all users are of one tenant, since no accounting dump was given (`--accounts`)";
+            ledger.settle(id, Fate::Lost, here);
+            return None;
+        }
+        let mut found = BTreeSet::new();
+        for account in values::list(&token.value) {
+            let Within { whole, parts } = within(self.site, tenants, &account.to_ascii_lowercase());
+            if whole.is_empty() && parts.is_empty() {
+                ledger.settle(id, Fate::Differs, format!("no tenant is made of the account `{account}`"));
+            }
+            if !parts.is_empty() {
+                let tenants: Vec<&str> = parts.iter().map(String::as_str).collect();
+                let may = if list == "denyaccounts" {
+                    "the whole tenant may not use it"
+                } else {
+                    "by that alone the tenant may not use it"
+                };
+                let here = format!(
+                    "`{account}` is a part of {}, and a partition is of whole tenants: {may}",
+                    tenants.join(", ")
+                );
+                ledger.settle(id, Fate::Differs, here);
+            }
+            found.extend(whole);
+            found.extend(parts.into_iter().filter(|_| list == "denyaccounts"));
+        }
+        Some(found)
     }
 
     /// The limits of an association in a partition.
@@ -213,14 +234,20 @@ impl<'a> Maker<'a> {
             } else {
                 group.queues.insert(path.clone());
             }
-            for user in self.users_of(&tenant.account, partition) {
-                let line: Vec<&Thing> = [&user.of].into_iter().chain(self.line(&user.account)).collect();
-                let limits = self.limits(Some(partition), &line, ledger);
-                if limits != base && is_user(&user.of.name) {
+            let mut others =
+                self.singled.get(&tenant.name).filter(|_| !is_default).cloned().unwrap_or_default();
+            for (user, limits) in self.own_limits(&tenant.account, Some(partition), ledger) {
+                let is_single = others.remove(user);
+                if limits != base || is_single {
                     let members = special.entry(limits).or_default();
-                    members.queues.insert(path.clone());
-                    members.users.insert(format!("{}/{}", tenant.name, user.of.name));
+                    members.queues.extend((!is_default).then(|| path.clone()));
+                    members.users.insert(format!("{}/{user}", tenant.name));
                 }
+            }
+            for user in others {
+                let members = special.entry(base.clone()).or_default();
+                members.queues.insert(path.clone());
+                members.users.insert(format!("{}/{user}", tenant.name));
             }
         }
         if let Some((id, _)) = partition.get("default").filter(|_| is_default) {
@@ -230,21 +257,78 @@ impl<'a> Maker<'a> {
             ledger.settle(id, Fate::Carried, "not the default");
         }
         let usual = self.limits(Some(partition), &[], ledger);
-        self.write(partition, &usual, groups, ledger);
-        self.write(partition, &usual, special, ledger);
+        let first = if is_default { self.last(partition, tenants) } else { String::new() };
+        self.write(partition, "", &usual, groups, ledger);
+        self.write(partition, &first, &usual, special, ledger);
     }
 
-    /// Users of an account with an association for this partition or for all.
-    fn users_of(&self, account: &str, partition: &Thing) -> Vec<&'a User> {
-        let here = |user: &&User| {
-            let only = user.of.text("partition");
-            user.account == account && (only.is_empty() || only.eq_ignore_ascii_case(&partition.name))
+    /// The users of an account with their limits in a partition: those of the association for it, or of the one for all partitions.
+    fn own_limits(
+        &self,
+        account: &str,
+        partition: Option<&Thing>,
+        ledger: &mut Ledger,
+    ) -> Vec<(&'a str, Limits)> {
+        let users: Vec<&'a User> =
+            self.site.users.iter().filter(|user| user.account == account && is_user(&user.of.name)).collect();
+        let is_for = |user: &User| {
+            partition.is_some_and(|one| user.of.text("partition").eq_ignore_ascii_case(&one.name))
         };
-        self.site.users.iter().filter(here).collect()
+        let single: BTreeSet<&str> =
+            users.iter().filter(|user| is_for(user)).map(|user| user.of.name.as_str()).collect();
+        let is_own = |user: &&&User| {
+            is_for(user) || user.of.text("partition").is_empty() && !single.contains(user.of.name.as_str())
+        };
+        let own: Vec<&'a User> = users.iter().filter(is_own).copied().collect();
+        let limits = |user: &'a User| {
+            let line: Vec<&Thing> = [&user.of].into_iter().chain(self.line(&user.account)).collect();
+            (user.of.name.as_str(), self.limits(partition, &line, ledger))
+        };
+        own.into_iter().map(limits).collect()
+    }
+
+    /// Users by tenant with limits of their own in the default partition. Their class there names no queue, since jobs that name none are of it
+    /// too, so they have a class of their own in each other queue as well.
+    fn singled(&self, tenants: &Tenants, ledger: &mut Ledger) -> BTreeMap<String, BTreeSet<&'a str>> {
+        let mut all: BTreeMap<String, BTreeSet<&'a str>> = BTreeMap::new();
+        let Some(partition) = self.site.default_partition() else { return all };
+        for tenant in &tenants.all {
+            if !self.made.queue_of.contains_key(&(tenant.name.clone(), partition.name.clone())) {
+                continue;
+            }
+            let base = self.limits(Some(partition), &self.line(&tenant.account), ledger);
+            let own = self.own_limits(&tenant.account, Some(partition), ledger).into_iter();
+            let users = own.filter(|(_, limits)| *limits != base).map(|(user, _)| user);
+            all.entry(tenant.name.clone()).or_default().extend(users);
+        }
+        all
+    }
+
+    /// What names of classes of single users in the default partition begin with. Of two classes that fit a job equally well the first by its name
+    /// counts, and one that names a queue as well is to be before one that names none.
+    fn last(&self, partition: &Thing, tenants: &Tenants) -> String {
+        let label = |name: &str| format!("{}-", Labels::default().take(name));
+        let partitions =
+            self.site.partitions.iter().map(|one| &one.name).filter(|one| **one != partition.name);
+        let queues =
+            tenants.spots.iter().filter(|(_, spot)| spot.queue.is_some()).map(|(account, _)| account);
+        let others: Vec<String> = partitions.chain(queues).map(|name| label(name)).collect();
+        let mut first = String::new();
+        let own = label(&partition.name);
+        while others.iter().any(|other| {
+            let own = format!("{first}{own}");
+            own.starts_with(other) || own < *other
+        }) {
+            first = format!("z{}-", first.trim_end_matches('-'));
+        }
+        first
     }
 
     /// Says which QOS of a partition are known.
     fn qos_of(&self, partition: &Thing, ledger: &mut Ledger) {
+        if let Some((id, _)) = partition.get("denyqos").filter(|_| has_list(partition)) {
+            ledger.settle(id, Fate::Meaningless, "AllowQos says which QOS its jobs may have");
+        }
         for name in ["qos", "allowqos", "denyqos"] {
             let Some((id, token)) = partition.get(name) else { continue };
             for qos in values::list(&token.value)
@@ -261,12 +345,13 @@ impl<'a> Maker<'a> {
     fn write(
         &mut self,
         partition: &Thing,
+        before: &str,
         usual: &Limits,
         groups: BTreeMap<Limits, Members>,
         ledger: &mut Ledger,
     ) {
         let mut groups: Vec<(Limits, Members)> = groups.into_iter().collect();
-        let size = |members: &Members| members.tenants.len() + members.queues.len();
+        let size = |members: &Members| members.tenants.len() + members.queues.len() + members.users.len();
         groups.sort_by_key(|(limits, members)| (limits != usual, std::cmp::Reverse(size(members))));
         for (at, (limits, members)) in groups.into_iter().enumerate() {
             let of_users = !members.users.is_empty();
@@ -275,7 +360,7 @@ impl<'a> Maker<'a> {
             let (tenant, rest) = first.split_once('/').unwrap_or((first, ""));
             let wanted = match (at, of_users) {
                 (0, false) => partition.name.clone(),
-                (_, true) => format!("{}-{rest}", partition.name),
+                (_, true) => format!("{before}{}-{rest}", partition.name),
                 (_, false) => format!("{}-{tenant}", partition.name),
             };
             let users = if of_users { ", for users with limits of their own" } else { "" };
@@ -324,14 +409,13 @@ impl<'a> Maker<'a> {
                 let members = Members { queues: queues.clone(), ..Members::default() };
                 self.push(&account.of.name, &description, &own, members, account.of.id, ledger);
             }
-            for user in self.site.users.iter().filter(|user| user.account == account.of.name) {
-                let line: Vec<&Thing> = [&user.of].into_iter().chain(self.line(&user.account)).collect();
-                let limits = self.limits(partition, &line, ledger);
-                if limits != own && is_user(&user.of.name) {
-                    let users = [format!("{tenant}/{}", user.of.name)].into();
+            for (user, limits) in self.own_limits(&account.of.name, partition, ledger) {
+                let is_single = self.singled.get(tenant).is_some_and(|users| users.contains(user));
+                if limits != own || is_single {
+                    let users = [format!("{tenant}/{user}")].into();
                     let members = Members { queues: queues.clone(), users, ..Members::default() };
-                    let wanted = format!("{}-{}", account.of.name, user.of.name);
-                    self.push(&wanted, &description, &limits, members, user.of.id, ledger);
+                    let wanted = format!("{}-{user}", account.of.name);
+                    self.push(&wanted, &description, &limits, members, account.of.id, ledger);
                 }
             }
         }
@@ -420,13 +504,19 @@ fn unknown_qos(site: &Site, qos: &str) -> String {
     format!("there is no QOS `{qos}`; did you mean {}?", nearest.map_or("normal", |one| one.name.as_str()))
 }
 
+/// Whether a partition names the QOS that its jobs may have: then those that they may not have are not read.
+fn has_list(partition: &Thing) -> bool {
+    let list = partition.text("allowqos");
+    !list.is_empty() && !values::list(list).any(|one| one.eq_ignore_ascii_case("ALL"))
+}
+
 /// Whether jobs of a partition may have a QOS.
 fn allows(partition: &Thing, qos: &str) -> bool {
     let named = |list: &str| {
         let is = |one: &str| one.eq_ignore_ascii_case(qos) || one.eq_ignore_ascii_case("ALL");
         values::list(partition.text(list)).any(is)
     };
-    (partition.text("allowqos").is_empty() || named("allowqos")) && !named("denyqos")
+    if has_list(partition) { named("allowqos") } else { !named("denyqos") }
 }
 
 /// Whether a list of QOS has one. One of `+` and `-` changes what is there `above`.

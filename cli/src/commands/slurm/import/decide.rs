@@ -1,6 +1,6 @@
 //! What becomes of a site: all documents, the commands that documents cannot say, and the report. A function of the inputs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proto_model::Names;
 use serde_json::Value;
@@ -10,8 +10,7 @@ use super::{
     ledger::{Entry, Ledger},
     shared::{self, Clock},
     site::{Inputs, Site},
-    tenants::{self, Tenants, credential, is_user, role},
-    values,
+    tenants, users, values,
 };
 use crate::{args::SlurmAccounts, error::Error, render};
 
@@ -34,7 +33,7 @@ pub struct File {
 pub struct Made {
     /// In the order in which they are applied; none of them is empty.
     pub files: Vec<File>,
-    /// Commands for what no document says: labels of servers, credentials of users.
+    /// Commands for what no document says: credentials of users, then labels of servers.
     pub commands: Vec<String>,
     /// Every setting, and what has become of it.
     pub entries: Vec<Entry>,
@@ -52,13 +51,15 @@ pub fn decide(inputs: Inputs, how: SlurmAccounts, clock: Clock) -> Result<Made, 
     twice(&site, &mut ledger);
     let mut tenants = tenants::make(&site, how, &mut ledger);
     let classes = classes::make(&site, &mut tenants, &mut ledger);
-    let licenses = shared::licenses(&site, &mut ledger);
+    let (licenses, license_names) = shared::licenses(&site, &mut ledger);
     let reservations = shared::reservations(&site, &tenants, clock, &mut ledger);
     let name = |metadata: &Option<proto_wire::v1::Metadata>| metadata.clone().unwrap_or_default().name;
     let names = reservations.iter().map(|(slurm, one)| (slurm.clone(), name(&one.metadata))).collect();
+    let names = jobs::Names { reservations: names, licenses: license_names };
     let jobs = jobs::make(&site, &tenants, &classes, &names, &mut ledger);
     let notes = notes(&site, &classes);
-    let commands = commands(&site, &tenants, &mut ledger);
+    let mut commands = users::make(&site, &tenants, &mut ledger);
+    commands.extend(labels(&site, &mut ledger));
     let (entries, errors) = ledger.finish();
     if !errors.is_empty() {
         return Err(Error::Document(errors.join("\n")));
@@ -120,13 +121,13 @@ fn notes(site: &Site, classes: &classes::Classes) -> Vec<String> {
     notes
 }
 
-/// Labels of servers for features and partitions, and credentials of users.
-fn commands(site: &Site, tenants: &Tenants, ledger: &mut Ledger) -> Vec<String> {
-    let mut commands = Vec::new();
+/// Labels of servers for features and partitions.
+fn labels(site: &Site, ledger: &mut Ledger) -> Vec<String> {
+    let mut labels = Vec::new();
     let mut label = |key: &str, nodes: &mut dyn Iterator<Item = &str>| {
         let nodes = Names::of(nodes);
         if !nodes.is_empty() && values::is_label(key) {
-            commands.push(format!("railctl label 'node/{nodes}' {key}=yes"));
+            labels.push(format!("railctl label {} {key}=yes", values::quoted(&format!("node/{nodes}"))));
         }
     };
     for (feature, nodes) in &site.features {
@@ -137,15 +138,5 @@ fn commands(site: &Site, tenants: &Tenants, ledger: &mut Ledger) -> Vec<String> 
         let name = values::Labels::default().take(&partition.name);
         label(&format!("partition-{name}"), &mut nodes.into_iter());
     }
-    let mut seen = BTreeSet::new();
-    for user in site.users.iter().filter(|user| is_user(&user.of.name)) {
-        let command = match tenants.spots.get(&user.account) {
-            Some(spot) => credential(&user.of.name, &spot.tenant, role(&user.of)),
-            None => format!("railctl tenant issue-cert {} --role admin", user.of.name),
-        };
-        if seen.insert(command.clone()) {
-            commands.push(command);
-        }
-    }
-    commands
+    labels
 }

@@ -1,6 +1,9 @@
 //! The file that `sacctmgr dump CLUSTER` writes: lines of `KIND - 'NAME':KEY='VALUE':...`.
 
-use super::ledger::{Position, Token};
+use super::{
+    known::{self, Section},
+    ledger::{Position, Token},
+};
 
 /// Lines at most.
 const MAX_LINES: usize = 2_000_000;
@@ -63,7 +66,9 @@ fn record(file: &str, line: usize, text: &str) -> Result<Record, (usize, String)
         ));
     };
     let mut column = text.chars().count() - rest.chars().count() + 1;
-    let (mut head, mut settings) = (None, Vec::new());
+    let (mut head, mut settings): (Option<Token>, Vec<Token>) = (None, Vec::new());
+    // Whether the value before stands in quotation marks, so that it ends there.
+    let mut is_whole = true;
     for part in parts(rest).map_err(|at| (column + at, "a quotation mark is not closed".to_owned()))? {
         let indent = part.chars().take_while(|c| c.is_whitespace()).count();
         let at = place(column + indent);
@@ -71,7 +76,11 @@ fn record(file: &str, line: usize, text: &str) -> Result<Record, (usize, String)
         let part = part.trim();
         if head.is_none() {
             head = Some(Token { name: (*kind).to_owned(), value: unquoted(part), place: place(1) });
+        } else if let Some(last) = settings.last_mut().filter(|last| !is_whole && goes_on(last, part)) {
+            last.value.push(':');
+            last.value.push_str(part);
         } else if let Some((name, value)) = part.split_once('=') {
+            is_whole = value.trim_end().ends_with(['\'', '"']);
             settings.push(Token { name: name.trim().to_owned(), value: unquoted(value), place: at });
         } else if !part.is_empty() {
             return Err((at.column, format!("`{part}` is no KEY=VALUE")));
@@ -81,6 +90,13 @@ fn record(file: &str, line: usize, text: &str) -> Result<Record, (usize, String)
         .filter(|head| !head.value.is_empty())
         .ok_or((1, format!("names no {}", kind.to_ascii_lowercase())))?;
     Ok(Record { head, settings })
+}
+
+/// Whether a part is the rest of a value with a colon in it, as in `GrpTRES=gres/gpu:h100=8`.
+fn goes_on(last: &Token, part: &str) -> bool {
+    let Some((name, _)) = part.split_once('=') else { return !part.is_empty() };
+    let resource = last.value.rsplit([',', '=']).next().unwrap_or_default();
+    resource.contains('/') && known::find(Section::Accounts, name.trim()).is_none()
 }
 
 /// The text at colons outside quotation marks; an error is where one begins that is not closed.
@@ -130,6 +146,24 @@ mod tests {
         assert_eq!((records[3].head.name.as_str(), records[3].head.value.as_str()), ("Account", "a:b"));
         assert_eq!(records[3].settings[0].value, "it\"s: here");
         assert_eq!(records[3].settings[1].value, "cpu=4,gres/gpu=8");
+    }
+
+    #[test]
+    fn a_colon_within_a_resource_ends_no_value() {
+        let text = "Account - 'a':Fairshare=1:GrpTRES=cpu=4,gres/gpu:h100=8,gres/gpu:a100=4:MaxJobs=2:NewKey=3\n\
+                    User - 'b':GrpTRES=gres/gpu:MaxJobs=2\nUser - 'c':DefaultAccount='x/y':NewKey='3'\n";
+        let records = read("d", text.as_bytes()).unwrap();
+        let said = |at: usize| {
+            let tokens = records[at].settings.iter();
+            tokens.map(|token| format!("{}={}", token.name, token.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            said(0),
+            ["Fairshare=1", "GrpTRES=cpu=4,gres/gpu:h100=8,gres/gpu:a100=4", "MaxJobs=2", "NewKey=3"]
+        );
+        assert_eq!(said(1), ["GrpTRES=gres/gpu", "MaxJobs=2"]);
+        assert_eq!(said(2), ["DefaultAccount=x/y", "NewKey=3"]);
+        assert_eq!(records[0].settings[2].place.column, 73);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Jobs that wait become job documents: by their batch scripts, as Slurm has kept them, and what the queue says of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proto_wire::v1;
 
@@ -13,30 +13,32 @@ use super::{
     tenants::Tenants,
     values::{self, Labels},
 };
-use crate::documents::script;
+use crate::documents::script::{self, Sizes};
 
-/// Columns that must be there.
-pub const COLUMNS: [&str; 7] = ["JOBID", "STATE", "ACCOUNT", "USER", "PARTITION", "QOS", "NAME"];
-/// What prints the queue so, from Slurm 22.05 to 24.11.
-pub const FORMAT: &str = "%i|%T|%a|%u|%P|%q|%Q|%D|%b|%f|%l|%V|%E|%W|%v|%j";
-
-/// Jobs by tenant, in the order of the queue.
+/// Jobs by tenant: in the order of the queue, but behind those that they wait for.
 pub type Jobs = BTreeMap<String, Vec<v1::Job>>;
 
+/// What things of the cluster are called here, by their names in Slurm.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// Reservations.
+    pub reservations: BTreeMap<String, String>,
+    /// Licenses.
+    pub licenses: BTreeMap<String, String>,
+}
+
 /// Makes the documents of jobs that wait.
-pub fn make(
-    site: &Site,
-    tenants: &Tenants,
-    classes: &Classes,
-    reservations: &BTreeMap<String, String>,
-    ledger: &mut Ledger,
-) -> Jobs {
-    let mut maker =
-        Maker { site, tenants, classes, reservations, names: BTreeMap::new(), called: BTreeMap::new() };
+pub fn make(site: &Site, tenants: &Tenants, classes: &Classes, called: &Names, ledger: &mut Ledger) -> Jobs {
+    let mut maker = Maker { site, tenants, classes, called, names: BTreeMap::new(), made: BTreeMap::new() };
+    let doubtful = doubtful(&site.jobs);
     let mut jobs = Jobs::new();
     let mut waits: Vec<(&Thing, String, v1::Job)> = Vec::new();
     for one in &site.jobs {
-        match maker.job(one, ledger) {
+        let made = match doubtful.get(number(&one.name)) {
+            Some(why) => Err((*why).to_owned()),
+            None => maker.job(one, ledger),
+        };
+        match made {
             Ok((tenant, job)) => waits.push((one, tenant, job)),
             Err(why) => {
                 let here = format!("no job is made: {why}");
@@ -51,24 +53,113 @@ pub fn make(
         maker.dependency(one, &tenant, &mut job, ledger);
         jobs.entry(tenant).or_default().push(job);
     }
-    jobs
+    jobs.into_iter().map(|(tenant, jobs)| (tenant, ordered(jobs))).collect()
+}
+
+/// Numbers of which the queue says what cannot be: one of the rows may be a name with a line break in it, and nobody knows which.
+fn doubtful(jobs: &[Thing]) -> BTreeMap<&str, &'static str> {
+    let (mut ids, mut first, mut doubtful) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    for one in jobs {
+        let number = number(&one.name);
+        let own = (one.text("user"), one.name == number);
+        if !ids.insert(&one.name) {
+            doubtful.insert(number, "its number comes twice in the queue");
+        } else if *first.entry(number).or_insert(own) != own {
+            doubtful.insert(
+                number,
+                "rows of its number do not go together: they are of two users, or an array and no array",
+            );
+        }
+    }
+    doubtful
+}
+
+/// The same jobs, each behind those that it waits for, otherwise in their order.
+fn ordered(jobs: Vec<v1::Job>) -> Vec<v1::Job> {
+    let name = |job: &v1::Job| job.metadata.as_ref().map(|one| one.name.clone()).unwrap_or_default();
+    let places: BTreeMap<String, usize> = jobs.iter().enumerate().map(|(at, job)| (name(job), at)).collect();
+    let mut behind: Vec<Vec<usize>> = vec![Vec::new(); jobs.len()];
+    let mut waits: Vec<usize> = vec![0; jobs.len()];
+    for (at, job) in jobs.iter().enumerate() {
+        let after = job.spec.iter().flat_map(|spec| &spec.after);
+        let before: BTreeSet<usize> = after.filter_map(|one| places.get(&one.job).copied()).collect();
+        waits[at] = before.len();
+        for one in before {
+            behind[one].push(at);
+        }
+    }
+    let mut ready: BTreeSet<usize> = (0..jobs.len()).filter(|at| waits[*at] == 0).collect();
+    let mut order = Vec::new();
+    while let Some(at) = ready.pop_first() {
+        order.push(at);
+        for next in &behind[at] {
+            waits[*next] -= 1;
+            if waits[*next] == 0 {
+                ready.insert(*next);
+            }
+        }
+    }
+    // Those that wait for each other, which Slurm allows nobody, come last.
+    order.extend((0..jobs.len()).filter(|at| waits[*at] > 0));
+    let mut jobs: Vec<Option<v1::Job>> = jobs.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| jobs[at].take()).collect()
+}
+
+/// A job that is made, or one part of an array.
+struct Called {
+    /// Its element, where it is a single one.
+    element: Option<String>,
+    tenant: String,
+    name: String,
 }
 
 struct Maker<'a> {
     site: &'a Site,
     tenants: &'a Tenants,
     classes: &'a Classes,
-    /// Names of reservations here, by those in Slurm.
-    reservations: &'a BTreeMap<String, String>,
+    called: &'a Names,
     names: BTreeMap<String, Labels>,
-    /// Tenant and name by number.
-    called: BTreeMap<String, (String, String)>,
+    /// Those that are made, by number.
+    made: BTreeMap<String, Vec<Called>>,
 }
 
 /// The number of a job, without its elements.
 #[must_use]
 pub fn number(id: &str) -> &str {
     id.split(['_', '+']).next().unwrap_or(id)
+}
+
+/// What a column says, or why it cannot be read: then it is not known which job it is, and none is made.
+fn column<T>(one: &Thing, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    let Some((_, token)) = one.get(name) else { return Ok(None) };
+    read(&token.value).map(Some).map_err(|why| format!("{}: {why}", token.name))
+}
+
+/// Nodes at least and at most: `4`, `2-4`, `1K`.
+fn nodes(text: &str) -> Result<(u32, u32), String> {
+    let one = |text: &str| {
+        let (digits, factor) = text.strip_suffix(['K', 'k']).map_or((text, 1), |digits| (digits, 1024));
+        let number = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(factor));
+        number.ok_or_else(|| format!("`{text}` is no number of nodes"))
+    };
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    Ok((one(least)?, one(most)?))
+}
+
+/// The sizes that the queue has of it.
+fn sizes(one: &Thing) -> Result<Sizes, String> {
+    // 22.05 writes gres:gpu:8, later ones gres/gpu:8.
+    let gpus = |text: &str| values::gpus(&text.replace("gres:", "").replace("gres/", ""));
+    Ok(Sizes {
+        nodes: column(one, "nodes", nodes)?.filter(|(_, most)| *most > 0),
+        gpus_per_node: column(one, "tres_per_node", gpus)?.map(|(gpus, _)| gpus).filter(|gpus| *gpus > 0),
+    })
+}
+
+/// What stands behind the number: elements of an array.
+fn elements(id: &str) -> Option<&str> {
+    let (_, rest) = id.split_once('_')?;
+    Some(rest.trim_start_matches('[').trim_end_matches(']'))
 }
 
 impl Maker<'_> {
@@ -87,45 +178,50 @@ impl Maker<'_> {
                 "its script was not given (`--scripts`; `scontrol write batch_script {number} slurm-{number}.sh`)"
             ));
         };
-        let script = script::read(file, text).map_err(|error| error.to_string().replace('\n', "; "))?;
+        let read = script::read_sized(file, text, sizes(one)?);
+        let script = read.map_err(|error| error.to_string().replace('\n', "; "))?;
         let mut job = script.job;
-        let given = if one.text("name").is_empty() { "job" } else { one.text("name") };
-        let name = self.names.entry(tenant.clone()).or_default().take(given);
-        let labels = [
-            ("slurm/job".to_owned(), number.clone()),
-            ("slurm/user".to_owned(), one.text("user").to_owned()),
-        ];
-        job.metadata =
-            Some(v1::Metadata { name: name.clone(), labels: labels.into(), ..v1::Metadata::default() });
         let spec = job.spec.get_or_insert_default();
+        let limit = |text: &str| if text == "INVALID" { Ok(None) } else { values::time(text) };
+        if let Some(seconds) = column(one, "time_limit", limit)? {
+            spec.time_limit = seconds.map(duration);
+        }
         self.queue(one, &tenant, spec, ledger);
-        Self::sizes(one, spec, ledger);
         self.names_of(one, spec, ledger);
-        let is_array = one
-            .name
-            .strip_prefix(&number)
-            .and_then(|rest| rest.strip_prefix("_["))
-            .and_then(|rest| rest.strip_suffix(']'));
-        if let Some(elements) = is_array {
-            spec.array = elements.to_owned();
-        } else if one.name.contains('_') {
-            spec.array.clear();
+        self.licenses(one, spec, ledger);
+        if let Some(elements) = elements(&one.name) {
+            elements.clone_into(&mut spec.array);
         }
         proto_model::JobSpec::try_from(spec.clone()).map_err(|wrong| {
             let wrong = wrong.to_string().replace('\n', "; ");
             format!("its script and the queue do not agree: {wrong}")
         })?;
+        let name = self.name(one, &number, &tenant, ledger);
+        let labels =
+            [("slurm/job".to_owned(), number), ("slurm/user".to_owned(), one.text("user").to_owned())];
+        job.metadata =
+            Some(v1::Metadata { name: name.clone(), labels: labels.into(), ..v1::Metadata::default() });
         let notes = script.notes.iter().map(|note| format!("; {note}")).collect::<String>();
         let here = format!(
             "job {name} of tenant {tenant}, with the label slurm/job; it belongs to whoever applies it, and options of the command line that the queue does not show are lost{notes}"
         );
         ledger.settle(one.id, Fate::Differs, here);
+        Ok((tenant, job))
+    }
+
+    /// The name that it has here.
+    fn name(&mut self, one: &Thing, number: &str, tenant: &str, ledger: &mut Ledger) -> String {
+        let given = if one.text("name").is_empty() { "job" } else { one.text("name") };
+        let name = self.names.entry(tenant.to_owned()).or_default().take(given);
         if let Some((id, token)) = one.get("name") {
             let fate = if token.value == name { Fate::Carried } else { Fate::Differs };
             ledger.settle(id, fate, format!("job {name}"));
         }
-        self.called.insert(number, (tenant.clone(), name));
-        Ok((tenant, job))
+        let element = elements(&one.name).filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        let called =
+            Called { element: element.map(str::to_owned), tenant: tenant.to_owned(), name: name.clone() };
+        self.made.entry(number.to_owned()).or_default().push(called);
+        name
     }
 
     fn tenant(&self, one: &Thing) -> Result<String, String> {
@@ -168,26 +264,7 @@ impl Maker<'_> {
         }
     }
 
-    fn sizes(one: &Thing, spec: &mut v1::JobSpec, ledger: &mut Ledger) {
-        if let Some(seconds) = one
-            .read("time_limit", ledger, |text| if text == "INVALID" { Ok(None) } else { values::time(text) })
-        {
-            spec.time_limit = seconds.map(duration);
-        }
-        let nodes = |text: &str| values::number::<u32>(text.split('-').next_back().unwrap_or(text));
-        let nodes = one.read("nodes", ledger, nodes).flatten();
-        // 22.05 writes gres:gpu:8, later ones gres/gpu:8.
-        let gpus = |text: &str| values::gpus(&text.replace("gres:", "").replace("gres/", ""));
-        let gpus = one.read("tres_per_node", ledger, gpus).map(|(gpus, _)| gpus);
-        let Some(gang) = &mut spec.gang else { return };
-        gang.nodes = gang.nodes.max(nodes.unwrap_or(0));
-        gang.gpus_per_node = gpus.filter(|gpus| *gpus > 0).unwrap_or(gang.gpus_per_node);
-        if (gang.nodes > 1 || gang.gpus_per_node > 0) && spec.rails.as_ref().is_some_and(|rails| rails.none) {
-            spec.rails = None;
-        }
-    }
-
-    /// Its QOS, reservation and licenses.
+    /// Its QOS and reservation.
     fn names_of(&self, one: &Thing, spec: &mut v1::JobSpec, ledger: &mut Ledger) {
         let explicit = !spec.service_class.is_empty();
         spec.service_class.clear();
@@ -206,7 +283,7 @@ impl Maker<'_> {
         }
         spec.reservation.clear();
         if let Some((id, token)) = one.get("reservation") {
-            match self.reservations.get(&token.value) {
+            match self.called.reservations.get(&token.value) {
                 Some(name) => {
                     name.clone_into(&mut spec.reservation);
                     ledger.settle(id, Fate::Carried, format!("reservation {name}"));
@@ -218,10 +295,33 @@ impl Maker<'_> {
                 ),
             }
         }
-        let licenses = spec.licenses.len();
-        if let Some((id, _)) = one.get("licenses") {
-            let fate = if licenses > 0 { Fate::Carried } else { Fate::Lost };
-            ledger.settle(id, fate, "`licenses`, as its script says them");
+    }
+
+    /// Its licenses, as its script says them, by the names that they have here.
+    fn licenses(&self, one: &Thing, spec: &mut v1::JobSpec, ledger: &mut Ledger) {
+        let given: BTreeMap<String, u32> = std::mem::take(&mut spec.licenses).into_iter().collect();
+        let said = one.get("licenses").map(|(id, _)| id);
+        if let (true, Some(id)) = (given.is_empty(), said) {
+            ledger.settle(id, Fate::Lost, "its script asks for none: `licenses`");
+        }
+        for (license, count) in given {
+            let id = said.unwrap_or(one.id);
+            let known = self.called.licenses.get(&license);
+            let name = known.cloned().unwrap_or_else(|| Labels::default().take(&license));
+            match known {
+                None => {
+                    let here = format!(
+                        "no `Licenses` has {license}: the job is refused until there is a License {name}"
+                    );
+                    ledger.settle(id, Fate::Differs, here);
+                }
+                Some(_) if name != license => {
+                    ledger.settle(id, Fate::Differs, format!("`{license}` is called {name} here"));
+                }
+                Some(_) => ledger.settle(id, Fate::Carried, "`licenses`, as its script says them"),
+            }
+            let all = spec.licenses.entry(name).or_default();
+            *all = all.saturating_add(count);
         }
     }
 
@@ -230,7 +330,12 @@ impl Maker<'_> {
         let Some(spec) = &mut job.spec else { return };
         spec.after.clear();
         let Some((id, token)) = one.get("dependency") else { return };
-        for part in token.value.split([',', '?']) {
+        if token.value.contains('?') {
+            let here = "any one of several is enough there, and `after` is all of them: it waits for none";
+            ledger.settle(id, Fate::Lost, here);
+            return;
+        }
+        for part in values::list(&token.value) {
             let mut words = part.split(['(', ')']).next().unwrap_or(part).split(':');
             let when = match words.next().unwrap_or_default() {
                 "after" => v1::dependency::When::Started,
@@ -242,20 +347,42 @@ impl Maker<'_> {
                     continue;
                 }
             };
-            for job in words {
-                let job = number(job.split('+').next().unwrap_or(job));
-                match self.called.get(job).filter(|(of, _)| of == tenant) {
-                    Some((_, name)) => {
-                        spec.after.push(v1::Dependency { job: name.clone(), when: when.into() });
-                        ledger.settle(id, Fate::Carried, format!("after {name}"));
+            for word in words {
+                let (job, fate, here) = self.awaited(word, tenant);
+                ledger.settle(id, fate, here);
+                for name in job {
+                    let after = v1::Dependency { job: name.to_owned(), when: when.into() };
+                    if !spec.after.contains(&after) {
+                        spec.after.push(after);
                     }
-                    None => ledger.settle(
-                        id,
-                        Fate::Lost,
-                        format!("job {job} is not made in tenant {tenant}: nothing waits for it"),
-                    ),
                 }
             }
         }
+    }
+
+    /// The jobs that one word of a dependency names.
+    fn awaited(&self, word: &str, tenant: &str) -> (Vec<&str>, Fate, String) {
+        let (job, delay) = word.split_once('+').map_or((word, None), |(job, delay)| (job, Some(delay)));
+        let number = number(job);
+        let element = elements(job).filter(|element| *element != "*");
+        let all = self.made.get(number).into_iter().flatten().filter(|called| called.tenant == tenant);
+        let all: Vec<&Called> = all.collect();
+        let single = all.iter().find(|called| element.is_some() && called.element.as_deref() == element);
+        let found: Vec<&str> = match single {
+            Some(single) => vec![single.name.as_str()],
+            None => all.iter().map(|called| called.name.as_str()).collect(),
+        };
+        if found.is_empty() {
+            let here = format!("job {job} is not made in tenant {tenant}: nothing waits for it");
+            return (found, Fate::Lost, here);
+        }
+        let names = found.join(", ");
+        if element.is_some() && single.is_none() {
+            return (found, Fate::Differs, format!("after all of {names}, not after one element alone"));
+        }
+        if let Some(delay) = delay {
+            return (found, Fate::Differs, format!("after {names}, and not {delay} minutes later"));
+        }
+        (found, Fate::Carried, format!("after {names}"))
     }
 }

@@ -1,7 +1,7 @@
 //! `slurm import`: documents of what a site of Slurm has, and a report of every setting.
 //!
-//! `sources` is the way to the inputs; `conf`, `dump` and `columns` take them apart; `known` is the table of all parameters, `ledger` what
-//! becomes of each setting; `site` is what the inputs say together. `tenants`, `limits`, `classes`, `shared` and `jobs` decide, `decide` puts
+//! `sources` is the way to the inputs; `conf`, `dump`, `columns` and `queue` take them apart; `known` is the table of all parameters, `ledger` what
+//! becomes of each setting; `site` is what the inputs say together. `tenants`, `users`, `limits`, `classes`, `shared` and `jobs` decide, `decide` puts
 //! it together, `report` shows it. Nothing but `sources` and this file does IO.
 
 mod classes;
@@ -14,6 +14,7 @@ mod jobs;
 mod known;
 mod ledger;
 mod limits;
+mod queue;
 mod report;
 mod shared;
 mod site;
@@ -21,6 +22,7 @@ mod sources;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod users;
 mod values;
 
 use std::{
@@ -88,6 +90,14 @@ fn json(made: &Made) -> Value {
     all
 }
 
+/// The commands as a script: one that fails does not keep the others from being done.
+fn script(commands: &[String]) -> String {
+    let head = "#!/bin/sh\n# What no document says: credentials (USER.pem and USER.key, in the folder credentials beside this file), and labels of servers.\n\
+                set -u\ncd -- \"$(dirname -- \"$0\")\" || exit 1\nfailed=0\n";
+    let lines: String = commands.iter().map(|command| format!("{command} || failed=1\n")).collect();
+    format!("{head}{lines}exit \"$failed\"\n")
+}
+
 /// Writes all of it into a folder; no file that is there is replaced.
 fn write(folder: &Path, made: &Made) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, error))?;
@@ -96,8 +106,7 @@ fn write(folder: &Path, made: &Made) -> Result<(), Error> {
     files.push(("report.txt".to_owned(), report::text(&made.entries, &made.notes, true)));
     files.push(("report.json".to_owned(), format!("{:#}\n", json(made))));
     if !made.commands.is_empty() {
-        let head = "#!/bin/sh\n# What no document says: labels of servers, and credentials (USER.pem and USER.key in this folder).\nset -eu\n";
-        files.push(("commands.sh".to_owned(), format!("{head}{}\n", made.commands.join("\n"))));
+        files.push(("commands.sh".to_owned(), script(&made.commands)));
     }
     if let Some((name, _)) = files.iter().find(|(name, _)| folder.join(name).exists()) {
         return Err(Error::Usage(format!(
@@ -118,7 +127,8 @@ fn write(folder: &Path, made: &Made) -> Result<(), Error> {
 fn next(folder: &Path, made: &Made) -> String {
     let line = |tenant: &str, files: &[&File]| {
         let of = if tenant.is_empty() { String::new() } else { format!(" --tenant {tenant}") };
-        let files = files.iter().map(|file| format!(" -f {}", folder.join(&file.name).display()));
+        let path = |file: &File| values::quoted(&folder.join(&file.name).display().to_string());
+        let files = files.iter().map(|file| format!(" -f {}", path(file)));
         format!("railctl{of} apply{} --dry-run\n", files.collect::<String>())
     };
     let is_late = |file: &&File| !file.tenant.is_empty() || file.name == decide::RESERVATIONS;

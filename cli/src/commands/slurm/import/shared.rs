@@ -1,6 +1,6 @@
 //! What the whole cluster shares: reservations and licenses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proto_wire::v1;
 use time::{
@@ -10,10 +10,10 @@ use time::{
 
 use super::{
     fate::Fate,
-    ledger::Ledger,
+    ledger::{Id, Ledger},
     limits::duration,
     site::{Site, Thing},
-    tenants::{Tenants, renamed},
+    tenants::{Tenants, renamed, within},
     values::{self, LONGEST, Labels},
 };
 
@@ -40,10 +40,10 @@ impl Clock {
     }
 }
 
-/// Licenses of `Licenses=matlab:40,ansys@server:2`.
-pub fn licenses(site: &Site, ledger: &mut Ledger) -> Vec<v1::License> {
-    let Some((id, token)) = site.settings.get("licenses") else { return Vec::new() };
-    let (mut made, mut names) = (Vec::new(), Labels::default());
+/// Licenses of `Licenses=matlab:40,ansys@server:2`, and the name that each has here.
+pub fn licenses(site: &Site, ledger: &mut Ledger) -> (Vec<v1::License>, BTreeMap<String, String>) {
+    let (mut made, mut names, mut called) = (Vec::new(), Labels::default(), BTreeMap::new());
+    let Some((id, token)) = site.settings.get("licenses") else { return (made, called) };
     for one in values::list(&token.value) {
         let (given, count) = one.rsplit_once([':', '=']).unwrap_or((one, "1"));
         let total = match count.parse::<u64>() {
@@ -60,6 +60,7 @@ pub fn licenses(site: &Site, ledger: &mut Ledger) -> Vec<v1::License> {
         if name != given {
             ledger.settle(*id, Fate::Differs, format!("`{given}` is called {name} here"));
         }
+        called.entry(given.to_owned()).or_insert_with(|| name.clone());
         made.push(v1::License {
             api_version: "rail/v1".to_owned(),
             kind: "License".to_owned(),
@@ -71,7 +72,7 @@ pub fn licenses(site: &Site, ledger: &mut Ledger) -> Vec<v1::License> {
             status: None,
         });
     }
-    made
+    (made, called)
 }
 
 /// Reservations that are not over.
@@ -141,7 +142,7 @@ fn reservation(
     let maintenance = flags(one, ledger);
     let whose = if maintenance { BTreeSet::new() } else { whose(site, one, tenants, ledger) };
     if !maintenance && whose.is_empty() {
-        return Err("none of its accounts and users has a tenant here".to_owned());
+        return Err("no tenant here is of its accounts and of its users".to_owned());
     }
     if let (true, Some((id, _))) = (maintenance, one.get("users").or(one.get("accounts"))) {
         ledger.settle(id, Fate::Differs, "no job at all runs in a maintenance");
@@ -202,57 +203,64 @@ fn flags(one: &Thing, ledger: &mut Ledger) -> bool {
     all.iter().any(|flag| is(flag, &["MAINT"]))
 }
 
-/// The tenants of its accounts and users.
+/// The tenants of its accounts and users; where it names both, those that are of both.
 fn whose(site: &Site, one: &Thing, tenants: &Tenants, ledger: &mut Ledger) -> BTreeSet<String> {
-    let mut whose = BTreeSet::new();
-    let everybody = |ledger: &mut Ledger, id| {
-        ledger.settle(
-            id,
-            Fate::Differs,
-            "the one tenant that all are of, since no accounting dump was given",
-        );
-        tenants.all.iter().map(|tenant| tenant.name.clone()).collect::<BTreeSet<_>>()
-    };
-    for name in ["accounts", "users"] {
-        let Some((id, token)) = one.get(name) else { continue };
-        if !site.has_accounts {
-            whose.extend(everybody(ledger, id));
+    if !site.has_accounts {
+        let mut whose = BTreeSet::new();
+        for (id, _) in ["accounts", "users"].iter().filter_map(|name| one.get(name)) {
+            let here = "the one tenant that all are of, since no accounting dump was given";
+            ledger.settle(id, Fate::Differs, here);
+            whose.extend(tenants.all.iter().map(|tenant| tenant.name.clone()));
+        }
+        return whose;
+    }
+    let accounts = named(one, "accounts", ledger, |account, ledger, id| {
+        let found = within(site, tenants, &account.to_ascii_lowercase());
+        if !found.parts.is_empty() {
+            let parts = found.parts.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let here = format!("`{account}` is a part of {parts}: the whole tenant, since it names tenants");
+            ledger.settle(id, Fate::Differs, here);
+        }
+        found.whole.union(&found.parts).cloned().collect()
+    });
+    let users = named(one, "users", ledger, |name, ledger, id| {
+        let users = site.users.iter().filter(|user| user.of.name == name);
+        let spots = users.filter_map(|user| tenants.spots.get(&user.account));
+        let found: BTreeSet<String> = spots.map(|spot| spot.tenant.clone()).collect();
+        if !found.is_empty() {
+            ledger.settle(id, Fate::Differs, format!("the tenants of {name}, with all their users"));
+        }
+        found
+    });
+    match (accounts, users) {
+        (Some(accounts), Some(users)) => accounts.intersection(&users).cloned().collect(),
+        (Some(only), None) | (None, Some(only)) => only,
+        (None, None) => BTreeSet::new(),
+    }
+}
+
+/// The tenants of one list, by what `find` finds for each name; `None` where it names nobody whose it is.
+fn named(
+    one: &Thing,
+    list: &str,
+    ledger: &mut Ledger,
+    find: impl Fn(&str, &mut Ledger, Id) -> BTreeSet<String>,
+) -> Option<BTreeSet<String>> {
+    let (id, token) = one.get(list)?;
+    let mut whose = None;
+    for given in values::list(&token.value) {
+        if given.starts_with('-') {
+            let here = format!("`{given}`: nobody is taken out of a reservation; it names its tenants");
+            ledger.settle(id, Fate::Lost, here);
             continue;
         }
-        for given in values::list(&token.value) {
-            if given.starts_with('-') {
-                ledger.settle(
-                    id,
-                    Fate::Lost,
-                    format!("`{given}`: nobody is taken out of a reservation; it names its tenants"),
-                );
-                continue;
-            }
-            let spot_of = |account: &str| tenants.spots.get(account).map(|spot| spot.tenant.clone());
-            let found: BTreeSet<String> = if name == "accounts" {
-                spot_of(&given.to_ascii_lowercase()).into_iter().collect()
-            } else {
-                site.users
-                    .iter()
-                    .filter(|user| user.of.name == given)
-                    .filter_map(|user| spot_of(&user.account))
-                    .collect()
-            };
-            let here = match (found.is_empty(), name) {
-                (true, _) => format!("`{given}` has no tenant here"),
-                (false, "users") => format!("the tenants of {given}, with all their users"),
-                (false, _) => "`tenants`".to_owned(),
-            };
-            let fate = if found.is_empty() {
-                Fate::Lost
-            } else if name == "users" {
-                Fate::Differs
-            } else {
-                Fate::Carried
-            };
-            ledger.settle(id, fate, here);
-            whose.extend(found);
+        let found = find(given, ledger, id);
+        if found.is_empty() {
+            ledger.settle(id, Fate::Lost, format!("`{given}` has no tenant here"));
+        } else {
+            ledger.settle(id, Fate::Carried, "`tenants`");
         }
+        whose.get_or_insert_with(BTreeSet::new).extend(found);
     }
     whose
 }

@@ -10,6 +10,7 @@ use super::{
     fate::Fate,
     known::Section,
     ledger::{Id, Ledger, Token},
+    queue::Queue,
     values,
 };
 
@@ -28,7 +29,7 @@ pub struct Inputs {
     /// `scontrol show reservation -o`.
     pub reservations: Option<Vec<Row>>,
     /// `squeue`.
-    pub queue: Option<Vec<Row>>,
+    pub queue: Option<Queue>,
     /// Batch scripts by the numbers of their jobs, each with the name of its file.
     pub scripts: BTreeMap<String, (String, Vec<u8>)>,
 }
@@ -149,7 +150,12 @@ impl Site {
         site.qos = things(inputs.qos, Section::Qos, "Name", "QOS", ledger);
         site.reservations =
             things(inputs.reservations, Section::Reservation, "ReservationName", "reservation", ledger);
-        site.jobs = things(inputs.queue, Section::Queue, "JOBID", "job", ledger);
+        let queue = inputs.queue.unwrap_or_default();
+        for (token, why) in queue.misfits {
+            let id = ledger.add(Section::Queue, "", &token);
+            ledger.settle(id, Fate::Lost, why);
+        }
+        site.jobs = things(Some(queue.rows), Section::Queue, "JOBID", "job", ledger);
         site
     }
 
@@ -259,12 +265,11 @@ impl Site {
             }
         }
         let known: BTreeSet<&str> = self.accounts.iter().map(|account| account.of.name.as_str()).collect();
-        for account in &self.accounts {
-            if account.parent != "root" && !known.contains(account.parent.as_str()) {
-                ledger.wrong(
-                    &account.of.head,
-                    format!("is within `{}`, which is no account of the dump", account.parent),
-                );
+        let accounts = self.accounts.iter().map(|account| (&account.of, &account.parent));
+        let users = self.users.iter().map(|user| (&user.of, &user.account));
+        for (of, parent) in accounts.chain(users) {
+            if parent != "root" && !known.contains(parent.as_str()) {
+                ledger.wrong(&of.head, format!("is within `{parent}`, which is no account of the dump"));
             }
         }
     }

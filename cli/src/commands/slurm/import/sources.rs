@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{columns, conf, dump, jobs, site::Inputs};
+use super::{columns, conf, dump, jobs, queue, site::Inputs};
 use crate::{args::SlurmImport, commands::slurm::tools, error::Error};
 
 /// The largest file that is read, in bytes.
@@ -48,11 +48,10 @@ pub async fn read(args: &SlurmImport) -> Result<(Inputs, Vec<String>), Error> {
         inputs.reservations =
             columns::records(&file, &text, "ReservationName").map_err(|wrong| errors.extend(wrong)).ok();
     }
-    let format = format!("--format={}", jobs::FORMAT);
+    let format = format!("--format={}", queue::format());
     let ask = ["--all", format.as_str()];
     if let Some((file, text)) = given(args, args.queue.as_deref(), "squeue", &ask, &mut notes).await? {
-        inputs.queue =
-            columns::table(&file, &text, &jobs::COLUMNS).map_err(|wrong| errors.extend(wrong)).ok();
+        inputs.queue = queue::read(&file, &text).map_err(|wrong| errors.extend(wrong)).ok();
     }
     scripts(args, &mut inputs, &mut notes).await?;
     if errors.is_empty() { Ok((inputs, notes)) } else { Err(Error::Document(errors.join("\n"))) }
@@ -91,9 +90,12 @@ async fn given(
     if !args.from_cluster {
         return Ok(None);
     }
-    match tools::output(program, ask).await {
-        Ok(text) if text.trim().is_empty() => Ok(None),
-        Ok(text) => Ok(Some((format!("<{program}>"), text.into_bytes()))),
+    match tools::bytes(program, ask).await {
+        Ok(text) if text.trim_ascii().is_empty() => Ok(None),
+        // Names of jobs need not be UTF-8.
+        Ok(text) => {
+            Ok(Some((format!("<{program}>"), String::from_utf8_lossy(&text).into_owned().into_bytes())))
+        }
         Err(error) => {
             notes.push(format!("left out: {error}"));
             Ok(None)
@@ -129,7 +131,7 @@ async fn dumped(
 
 /// The scripts of waiting jobs.
 async fn scripts(args: &SlurmImport, inputs: &mut Inputs, notes: &mut Vec<String>) -> Result<(), Error> {
-    let rows = inputs.queue.iter().flatten();
+    let rows = inputs.queue.iter().flat_map(|queue| &queue.rows);
     let waiting = rows.filter(|row| {
         columns::cell(row, "STATE").is_some_and(|state| state.value.eq_ignore_ascii_case("PENDING"))
     });

@@ -1,6 +1,6 @@
 //! Accounts become tenants and queues within them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proto_wire::v1;
 
@@ -16,8 +16,6 @@ use crate::args::SlurmAccounts;
 const MAX_WEIGHT: u64 = 1_000_000;
 /// GPUs by their name in lists of resources.
 pub const GPU: &str = "gres/gpu";
-/// What is said of a user's association has no user here to be said of.
-const NO_USERS: &str = "users have none of their own: tenants and queues have weights and quotas, service classes limit each user";
 
 /// A tenant that is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +98,6 @@ pub fn make(site: &Site, how: SlurmAccounts, ledger: &mut Ledger) -> Tenants {
             ledger,
         );
     }
-    users(site, &made, ledger);
     made
 }
 
@@ -136,7 +133,7 @@ pub fn renamed(thing: &Thing, name: &str, kind: &str, ledger: &mut Ledger) {
 }
 
 /// Says of settings that they are lost.
-fn unused(thing: &Thing, names: &[&str], here: &str, ledger: &mut Ledger) {
+pub fn unused(thing: &Thing, names: &[&str], here: &str, ledger: &mut Ledger) {
     for name in names {
         if let Some((id, _)) = thing.get(name) {
             ledger.settle(id, Fate::Lost, here);
@@ -146,7 +143,7 @@ fn unused(thing: &Thing, names: &[&str], here: &str, ledger: &mut Ledger) {
 
 fn tenant(site: &Site, account: &Account, name: &str, how: SlurmAccounts, ledger: &mut Ledger) -> v1::Tenant {
     let of = &account.of;
-    let jobs = of.read("grpsubmitjobs", ledger, values::number::<u32>).flatten().unwrap_or(0);
+    let jobs = jobs(site, account, ledger);
     let weight = weight(of, ledger).unwrap_or(0);
     let texts: Vec<&str> = [of.text("description"), of.text("organization")]
         .into_iter()
@@ -171,6 +168,21 @@ fn tenant(site: &Site, account: &Account, name: &str, how: SlurmAccounts, ledger
     }
     let description: String = texts.join(", ").chars().filter(|c| !c.is_control()).take(250).collect();
     document(name, description, gpus, jobs, weight)
+}
+
+/// Jobs at most; 0 is the server's own limit, so where Slurm admits none it is the least that a document says.
+fn jobs(site: &Site, account: &Account, ledger: &mut Ledger) -> u32 {
+    let own = account.of.read("grpsubmitjobs", ledger, values::number::<u32>).flatten();
+    let above = site.line(&account.of.name).into_iter().map(|one| &one.of).chain(&site.roots);
+    let mut admits_none = false;
+    for (id, _) in
+        above.filter_map(|one| one.get("grpsubmitjobs").filter(|(_, token)| token.value.trim() == "0"))
+    {
+        let here = "no job at all may be submitted there; `quota.jobs` of 0 means the server's limit, so it is 1, the least that there is";
+        ledger.settle(id, Fate::Lost, here);
+        admits_none = true;
+    }
+    if admits_none { 1 } else { own.unwrap_or(0) }
 }
 
 /// The share as a weight; absent where it is none of its own.
@@ -262,49 +274,23 @@ pub fn queue(tenant: &str, name: &str, spec: v1::QueueSpec) -> v1::Queue {
     }
 }
 
-/// What is said of users, and the names that they cannot have here.
-fn users(site: &Site, made: &Tenants, ledger: &mut Ledger) {
-    for user in &site.users {
-        let name = &user.of.name;
-        unused(
-            &user.of,
-            &["fairshare", "grptres", "grpsubmitjobs", "description", "organization"],
-            NO_USERS,
-            ledger,
-        );
-        match made.spots.get(&user.account) {
-            _ if !is_user(name) => {
-                ledger.settle(user.of.id, Fate::Lost, "names of users are letters, digits and . _ -");
-            }
-            Some(spot) => {
-                let role = role(&user.of);
-                let here = format!("an identity: {}", credential(name, &spot.tenant, role));
-                ledger.settle(user.of.id, Fate::Differs, here);
-            }
-            None => {
-                let here = "an administrator's identity: `railctl tenant issue-cert NAME --role admin`";
-                ledger.settle(user.of.id, Fate::Differs, here);
-            }
-        }
-    }
+/// The tenants of an account and of those within it.
+#[derive(Debug, Default)]
+pub struct Within {
+    /// Tenants that are within it as a whole.
+    pub whole: BTreeSet<String>,
+    /// Tenants of which it is a part.
+    pub parts: BTreeSet<String>,
 }
 
-/// What makes a credential.
-pub fn credential(user: &str, tenant: &str, role: &str) -> String {
-    format!("railctl --tenant {tenant} tenant issue-cert {user} --role {role}")
-}
-
-/// The role that a user has in the account.
-pub fn role(user: &Thing) -> &'static str {
-    if user.text("coordinator").is_empty() { "user" } else { "tenant-admin" }
-}
-
-/// Whether somebody may be called so.
-pub fn is_user(name: &str) -> bool {
-    const LONGEST: usize = 128;
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.len() <= LONGEST
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+/// What an account and those within it have become.
+pub fn within(site: &Site, tenants: &Tenants, account: &str) -> Within {
+    let is_in = |one: &str| site.line(one).iter().any(|above| above.of.name == account);
+    let whole = tenants.all.iter().filter(|tenant| is_in(&tenant.account));
+    let whole: BTreeSet<String> = whole.map(|tenant| tenant.name.clone()).collect();
+    let parts = tenants.spots.iter().filter(|(one, spot)| !whole.contains(&spot.tenant) && is_in(one));
+    let parts = parts.map(|(_, spot)| spot.tenant.clone()).collect();
+    Within { whole, parts }
 }
 
 /// The setting of an association: its own, or the nearest of those that it is within.

@@ -10,9 +10,8 @@ use super::{
     decide::{Made, decide},
     dump,
     fate::Fate,
-    jobs,
     ledger::{Entry, Token},
-    report,
+    queue, report, script,
     shared::Clock,
     site::Inputs,
     yaml,
@@ -47,7 +46,7 @@ fn site() -> Inputs {
         reservations: Some(
             columns::records("reservations.txt", RESERVATIONS.as_bytes(), "ReservationName").unwrap(),
         ),
-        queue: Some(columns::table("queue.txt", QUEUE.as_bytes(), &jobs::COLUMNS).unwrap()),
+        queue: Some(queue::read("queue.txt", QUEUE.as_bytes()).unwrap()),
         scripts: [
             script("101", include_str!("tests/site/scripts/slurm-101.sh")),
             script("102", include_str!("tests/site/scripts/slurm-102.sh")),
@@ -99,16 +98,14 @@ fn accounts_with_users_are_tenants() {
     assert_eq!(quota("chem-1", "gpus"), 16);
     assert_eq!(tenants["vision"]["description"], "computer vision, lab");
     assert_eq!(entry(&made, "accounts.dump:5:").fate, Fate::Differs);
-    assert!(
-        made.commands
-            .contains(&"railctl --tenant physics tenant issue-cert ada --role tenant-admin".to_owned())
-    );
-    assert!(made.commands.contains(&"railctl tenant issue-cert root --role admin".to_owned()));
-    assert!(
-        made.commands.contains(&"railctl label 'node/gpu[015-016]' debug=yes".to_owned()),
-        "{:?}",
-        made.commands
-    );
+    let credentials = [
+        "railctl tenant issue-cert root --role admin --out credentials/administrators",
+        "railctl --tenant physics tenant issue-cert ada --role tenant-admin --out credentials/tenants/physics",
+        "railctl --tenant physics tenant issue-cert bob --role user --out credentials/tenants/physics",
+    ];
+    assert_eq!(made.commands[..3], credentials, "before all labels");
+    let labels: Vec<&String> = made.commands.iter().filter(|one| one.contains(" label ")).collect();
+    assert!(labels.contains(&&"railctl label 'node/gpu[015-016]' debug=yes".to_owned()), "{labels:?}");
 }
 
 #[test]
@@ -143,7 +140,9 @@ fn partitions_are_queues_and_classes() {
     );
     assert_eq!(classes["batch-chem-1"]["job"]["timeLimitMax"], "172800s", "the account's own limit");
     assert_eq!(classes["batch-vision"]["user"]["jobsRunning"], 20);
-    assert_eq!(classes["batch-bob"]["members"]["users"][0], "physics/bob");
+    let single = serde_json::json!({"users": ["physics/bob"]});
+    assert_eq!(classes["z-batch-bob"]["members"], single, "also for jobs that name no queue");
+    assert_eq!(classes["debug-bob"]["members"]["queues"][0], "physics/debug");
     let debug = &classes["debug"];
     assert_eq!(
         (&debug["job"]["nodesMax"], &debug["job"]["priorityDefault"], &debug["job"]["timeLimitDefault"]),
@@ -190,7 +189,7 @@ fn reservations_licenses_and_jobs_are_made() {
         reservations["maint"],
         serde_json::json!({"nodes": ["gpu[001-004]"], "start": "2030-01-15T08:00:00Z", "duration": "7200s", "maintenance": true})
     );
-    assert_eq!(reservations["course-1"]["tenants"], serde_json::json!(["physics", "vision"]));
+    assert_eq!(reservations["course-1"]["tenants"], serde_json::json!(["physics"]), "ada's, within science");
     assert!(entry(&made, "reservations.txt:3:1:").here.contains("it is over"));
     assert!(entry(&made, "reservations.txt:2:179:").here.starts_with("WEEKLY"));
     let licenses = documents(&made, "licenses.yaml");
@@ -226,7 +225,7 @@ fn every_setting_is_in_the_report() {
         + dumped
         + cells(&inputs.qos)
         + cells(&inputs.reservations)
-        + cells(&inputs.queue);
+        + cells(&inputs.queue.as_ref().map(|queue| queue.rows.clone()));
     let made = made(inputs, SlurmAccounts::Each);
     assert_eq!(made.entries.len(), all);
     for entry in &made.entries {
@@ -293,6 +292,249 @@ fn values_that_make_no_sense_are_said_all_at_once_with_their_places() {
         assert!(said.contains(expected), "{expected}\n{said}");
     }
     assert_eq!(wrong.exit_code(), 2);
+}
+
+const TOP: &str = "Parent - 'root'\nAccount - 'science':Fairshare=1\nAccount - 'arts':Fairshare=1\nParent - 'science'\n\
+                   Account - 'physics':Fairshare=1\nAccount - 'chem':Fairshare=1\n";
+const NODES_OF_FOUR: &str = "NodeName=n[0-3] Gres=gpu:4\n";
+
+fn of(conf: &str, accounts: &str) -> Inputs {
+    let accounts = (!accounts.is_empty()).then(|| dump::read("d", accounts.as_bytes()).unwrap());
+    Inputs { conf: lines(&format!("{NODES_OF_FOUR}{conf}")), accounts, ..Inputs::default() }
+}
+
+/// Jobs of one tenant by the queue and their scripts.
+fn queued(conf: &str, rows: &str, scripts: &[(&str, &str)]) -> Made {
+    let header =
+        "JOBID|STATE|ACCOUNT|USER|PARTITION|QOS|NODES|TRES_PER_NODE|TIME_LIMIT|DEPENDENCY|LICENSES|NAME";
+    let text = format!("{header}\n{rows}");
+    let scripts = scripts.iter().map(|(number, options)| {
+        let text = format!("#!/bin/sh\n{options}\ntrue\n");
+        ((*number).to_owned(), (format!("slurm-{number}.sh"), text.into_bytes()))
+    });
+    let queue = Some(queue::read("q", text.as_bytes()).unwrap());
+    made(Inputs { queue, scripts: scripts.collect(), ..of(conf, "") }, SlurmAccounts::Each)
+}
+
+fn refused(inputs: Inputs) -> String {
+    decide(inputs, SlurmAccounts::Each, CLOCK).unwrap_err().to_string()
+}
+
+#[test]
+fn administrators_are_those_of_this_level_alone() {
+    let accounts = "Parent - 'root'\nUser - 'root':AdminLevel='Administrator'\nUser - 'eve':Fairshare=1\nUser - 'op':AdminLevel='Operator'\n\
+                    Account - 'a':Fairshare=1\nParent - 'a'\nUser - 'eve':Fairshare=1\nUser - 'boss':AdminLevel='Administrator'\n";
+    let made = made(of("", accounts), SlurmAccounts::Each);
+    assert_eq!(
+        made.commands,
+        [
+            "railctl tenant issue-cert root --role admin --out credentials/administrators",
+            "railctl --tenant a tenant issue-cert eve --role user --out credentials/tenants/a",
+            "railctl tenant issue-cert boss --role admin --out credentials/administrators",
+            "railctl --tenant a tenant issue-cert boss --role user --out credentials/tenants/a",
+        ]
+    );
+    assert_eq!((entry(&made, "d:3:1:").fate, entry(&made, "d:4:1:").fate), (Fate::Lost, Fate::Lost));
+    let operator = made.entries.iter().find(|entry| entry.token.value == "Operator").unwrap();
+    assert_eq!(operator.fate, Fate::Lost, "{}", operator.here);
+    let wrong = refused(of(
+        "",
+        "Parent - 'root'\nAccount - 'a':Fairshare=1\nParent - 'b'\nUser - 'eve':Fairshare=1\n",
+    ));
+    assert!(wrong.contains("d:4:1: User: is within `b`, which is no account of the dump"), "{wrong}");
+    let circle = "Parent - 'b'\nAccount - 'a':Fairshare=1\nParent - 'a'\nAccount - 'b':Fairshare=1\nUser - 'eve':Fairshare=1\n";
+    let wrong = decide(of("", circle), SlurmAccounts::Top, CLOCK).unwrap_err().to_string();
+    assert!(wrong.contains("the account `a` of this user is within none at the top"), "{wrong}");
+}
+
+#[test]
+fn coordinators_are_admins_of_the_tenants_that_they_manage() {
+    let accounts = format!(
+        "{TOP}Parent - 'physics'\nUser - 'ada':Coordinator='physics,arts':Fairshare=1\nUser - 'sol':Coordinator='science'\n\
+         Parent - 'chem'\nUser - 'ada':Coordinator='physics,arts'\nUser - 'sol':Coordinator='science'\nParent - 'arts'\nUser - 'cy':Fairshare=1\n"
+    );
+    let roles = |made: &Made| {
+        let commands = made.commands.iter().filter(|one| !one.contains(" cy "));
+        let words = commands.map(|one| one.split(' ').collect::<Vec<_>>());
+        words.map(|words| format!("{} {} {}", words[2], words[5], words[7])).collect::<Vec<_>>()
+    };
+    let each = made(of("", &accounts), SlurmAccounts::Each);
+    assert_eq!(
+        roles(&each),
+        ["physics ada tenant-admin", "physics sol tenant-admin", "chem ada user", "chem sol tenant-admin"]
+    );
+    let said = each.entries.iter().find(|entry| entry.token.name == "Coordinator").unwrap();
+    assert_eq!(said.fate, Fate::Differs);
+    assert!(said.here.contains("tenant-admin of physics; of arts no tenant-admin"), "{}", said.here);
+    let top = made(of("", &accounts), SlurmAccounts::Top);
+    assert_eq!(roles(&top), ["science ada user", "science sol tenant-admin"], "physics is a part of it");
+}
+
+#[test]
+fn commands_are_quoted_and_one_that_fails_keeps_none_from_being_done() {
+    let made = made(of("NodeName=it's Feature=ib\n", ""), SlurmAccounts::Each);
+    assert_eq!(made.commands, ["railctl label 'node/it'\\''s' ib=yes"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("commands.sh");
+    let commands = ["echo one", "false", "echo \"$(pwd)\" > two"].map(str::to_owned);
+    std::fs::write(&path, script(&commands)).unwrap();
+    let ran = std::process::Command::new("sh").arg(&path).current_dir("/").output().unwrap();
+    assert_eq!((ran.status.code(), String::from_utf8_lossy(&ran.stdout).trim()), (Some(1), "one"));
+    assert!(folder.path().join("two").exists(), "in the folder of the script");
+}
+
+#[test]
+fn rows_that_cannot_be_are_left_out_with_a_finding() {
+    let rows = "7|PENDING||ada|p|normal|1|N/A|10|(null)|(null)|two\nlines\n8|PENDING||ada|p|normal|1|N/A|10|(null)|(null)|a\n\
+                8|PENDING||eve|p|normal|1|N/A|10|(null)|(null)|b\n9_[0-3]|PENDING||ada|p|normal|1|N/A|10|(null)|(null)|c\n\
+                9_4|PENDING||eve|p|normal|1|N/A|10|(null)|(null)|d\n10|PENDING||ada|p|normal|1|N/A|soon|(null)|(null)|e\n\
+                11|PENDING||ada|p|normal|few|N/A|10|(null)|(null)|f\n";
+    let scripts = ["7", "8", "9", "10", "11"].map(|number| (number, ""));
+    let made = queued("PartitionName=p Nodes=ALL Default=YES\n", rows, &scripts);
+    assert_eq!(documents(&made, "jobs-slurm.yaml").keys().collect::<Vec<_>>(), ["two"]);
+    for (place, why) in [
+        ("q:3:1:", "it is no record: it has 1 columns"),
+        ("q:4:1:", "its number comes twice in the queue"),
+        ("q:5:1:", "its number comes twice in the queue"),
+        ("q:6:1:", "they are of two users"),
+        ("q:7:1:", "they are of two users"),
+        ("q:8:1:", "TIME_LIMIT: `SOON` is no time"),
+        ("q:9:1:", "NODES: `few` is no number of nodes"),
+    ] {
+        let entry = entry(&made, place);
+        assert!(entry.fate == Fate::Lost && entry.here.contains(why), "{place} {}", entry.here);
+    }
+}
+
+#[test]
+fn jobs_have_the_sizes_elements_and_licenses_of_the_queue() {
+    let conf = "Licenses=Ansys@flex:4\nPartitionName=p Nodes=ALL Default=YES\n";
+    let rows = "1|PENDING||ada|p|normal|4|N/A|10|(null)|Ansys@flex:2|sized\n2_3|PENDING||ada|p|normal|1|gres/gpu:1|10|(null)|(null)|single\n\
+                3|PENDING||ada|p|normal|2|gres/gpu:4|10|(null)|other|less\n";
+    let scripts = [
+        ("1", "#SBATCH --ntasks=8 --gpus=16 --licenses=Ansys@flex:2"),
+        ("2", "#SBATCH --array=0-9"),
+        ("3", "#SBATCH --nodes=8 --gpus-per-node=1 --cpus-per-gpu=2 --licenses=other"),
+    ];
+    let made = queued(conf, rows, &scripts);
+    let jobs = documents(&made, "jobs-slurm.yaml");
+    let gang = |name: &str, field: &str| jobs[name]["gang"][field].as_u64();
+    assert_eq!(
+        (gang("sized", "nodes"), gang("sized", "ranksPerNode"), gang("sized", "gpusPerNode")),
+        (Some(4), Some(2), Some(4))
+    );
+    assert_eq!(jobs["sized"]["licenses"], serde_json::json!({"ansys-flex": 2}));
+    assert_eq!(documents(&made, "licenses.yaml").keys().collect::<Vec<_>>(), ["ansys-flex"]);
+    assert_eq!(jobs["single"]["array"], "3");
+    assert_eq!(
+        (gang("less", "nodes"), gang("less", "gpusPerNode"), gang("less", "cpusPerNode")),
+        (Some(2), Some(4), Some(8))
+    );
+    let other = made.entries.iter().find(|entry| entry.token.value == "other").unwrap();
+    assert!(other.fate == Fate::Differs && other.here.contains("no `Licenses` has other"), "{}", other.here);
+}
+
+#[test]
+fn jobs_stand_behind_those_that_they_wait_for() {
+    let row = |id: &str, dependency: &str, name: &str| {
+        format!("{id}|PENDING||ada|p|normal|1|N/A|10|{dependency}|(null)|{name}\n")
+    };
+    let rows = [
+        row("1", "afterok:3(unfulfilled),afterany:2_5(unfulfilled)", "last"),
+        row("3", "afterok:2_*(unfulfilled)", "middle"),
+        row("2_[0-4]", "(null)", "part"),
+        row("2_5", "(null)", "single"),
+        row("4", "afterok:1(unfulfilled)?afterok:3(unfulfilled)", "any"),
+    ]
+    .concat();
+    let scripts =
+        ["1", "2", "3", "4"].map(|number| (number, if number == "2" { "#SBATCH --array=0-5" } else { "" }));
+    let made = queued("PartitionName=p Nodes=ALL Default=YES\n", &rows, &scripts);
+    let file = made.files.iter().find(|file| file.name == "jobs-slurm.yaml").unwrap();
+    let names: Vec<&str> =
+        file.documents.iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["part", "single", "middle", "last", "any"]);
+    let jobs = documents(&made, "jobs-slurm.yaml");
+    let after = |name: &str| {
+        let all = jobs[name]["after"].as_array().into_iter().flatten();
+        all.map(|one| one["job"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(after("last"), ["middle", "single"]);
+    assert_eq!(after("middle"), ["part", "single"], "all of the array");
+    assert!(after("any").is_empty());
+    let any = made.entries.iter().find(|entry| entry.token.value.contains('?')).unwrap();
+    assert!(any.fate == Fate::Lost && any.here.contains("any one of several"), "{}", any.here);
+}
+
+#[test]
+fn a_user_has_one_class_in_each_queue() {
+    let conf = "PartitionName=b Nodes=ALL Default=YES\nPartitionName=z Nodes=ALL\n";
+    let accounts = "Parent - 'root'\nAccount - 'a':Fairshare=1\nParent - 'a'\nUser - 'bob':MaxJobs=2\n\
+                    User - 'bob':Partition='z':MaxJobs=5\nUser - 'cy':Partition='b':MaxJobs=3\n";
+    let made = made(of(conf, accounts), SlurmAccounts::Each);
+    let classes = documents(&made, "service-classes.yaml");
+    let of = |name: &str| (classes[name]["members"].clone(), classes[name]["user"]["jobsRunning"].as_u64());
+    assert_eq!(of("zz-b-bob"), (serde_json::json!({"users": ["a/bob"]}), Some(2)), "in no queue too");
+    assert_eq!(of("zz-b-cy"), (serde_json::json!({"users": ["a/cy"]}), Some(3)));
+    assert_eq!(of("z-bob"), (serde_json::json!({"queues": ["a/z"], "users": ["a/bob"]}), Some(5)));
+    assert_eq!(
+        of("z-cy"),
+        (serde_json::json!({"queues": ["a/z"], "users": ["a/cy"]}), None),
+        "that of b ends there"
+    );
+    assert_eq!(classes.len(), 6, "{:?}", classes.keys());
+}
+
+#[test]
+fn no_access_becomes_wider() {
+    let conf = "PartitionName=some Nodes=ALL AllowAccounts=physics,arts\nPartitionName=most Nodes=ALL DenyAccounts=physics\n\
+                PartitionName=q Nodes=ALL AllowQos=a DenyQos=a,b\n";
+    let accounts = format!(
+        "{TOP}Parent - 'physics'\nUser - 'ada':Fairshare=1\nParent - 'arts'\nUser - 'cy':Fairshare=1\n"
+    );
+    let reservation = |accounts: &str, users: &str| {
+        let text = format!(
+            "ReservationName=r StartTime=2030-01-01T00:00:00 EndTime=2030-01-02T00:00:00 Nodes=n0 Users={users} Accounts={accounts}\n"
+        );
+        Some(columns::records("r", text.as_bytes(), "ReservationName").unwrap())
+    };
+    let qos = Some(columns::table("q", b"Name|Priority\na|0\nb|0\n", &["Name"]).unwrap());
+    let accounts = accounts.replace("Account - 'arts':", "Account - 'arts':QOS='a,b':");
+    let top = made(Inputs { qos, ..of(conf, &accounts) }, SlurmAccounts::Top);
+    let queues: Vec<String> = documents(&top, "queues.yaml").into_keys().collect();
+    assert_eq!(queues, ["arts/most", "arts/q", "arts/some", "science/chem", "science/physics", "science/q"]);
+    for name in ["AllowAccounts", "DenyAccounts"] {
+        let entry = top.entries.iter().find(|entry| entry.token.name == name).unwrap();
+        assert!(
+            entry.fate == Fate::Differs && entry.here.contains("`physics` is a part of science"),
+            "{}",
+            entry.here
+        );
+    }
+    let classes = documents(&top, "service-classes.yaml");
+    assert_eq!(classes["a"]["members"]["tenants"][0], "arts", "AllowQos alone counts");
+    assert_eq!(classes["b"]["members"]["queues"], serde_json::json!(["arts/most", "arts/some"]));
+    let whose = |accounts_of: &str, users: &str| {
+        let inputs = Inputs { reservations: reservation(accounts_of, users), ..of("", &accounts) };
+        documents(&made(inputs, SlurmAccounts::Each), "reservations.yaml")
+            .get("r")
+            .map(|one| one["tenants"].clone())
+    };
+    assert_eq!(whose("science", "(null)"), Some(serde_json::json!(["physics"])), "with those within it");
+    assert_eq!(whose("science", "ada,cy"), Some(serde_json::json!(["physics"])), "of both lists");
+    assert_eq!(whose("arts", "ada"), None);
+    assert_eq!(whose("(null)", "cy"), Some(serde_json::json!(["arts"])));
+}
+
+#[test]
+fn a_limit_of_no_jobs_is_not_no_limit() {
+    let accounts = "Parent - 'root'\nAccount - 'a':GrpSubmitJobs=0\nAccount - 'b':GrpSubmitJobs=7:GrpTRES=gres/gpu:h100=8\nParent - 'a'\nUser - 'ada':Fairshare=1\n\
+                    Parent - 'b'\nUser - 'bob':Fairshare=1\n";
+    let made = made(of("", accounts), SlurmAccounts::Each);
+    let tenants = documents(&made, "tenants.yaml");
+    assert_eq!((&tenants["a"]["quota"]["jobs"], &tenants["b"]["quota"]["jobs"]), (&1.into(), &7.into()));
+    let none = made.entries.iter().find(|entry| entry.token.name == "GrpSubmitJobs").unwrap();
+    assert!(none.fate == Fate::Lost && none.here.contains("no job at all"), "{}", none.here);
 }
 
 proptest! {

@@ -102,6 +102,16 @@ pub fn is_label(key: &str) -> bool {
         && key.chars().all(|c| plain(c) || matches!(c, '-' | '_' | '.' | '/'))
 }
 
+/// A word of a command of the shell.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 /// Names that were made, each once.
 #[derive(Debug, Default)]
 pub struct Labels(std::collections::BTreeSet<String>);
@@ -155,6 +165,9 @@ mod tests {
             (Ok((4, vec![])), Ok((1, vec![])), Ok((0, vec![])))
         );
         assert!(gpus("gpu:4x").is_err());
+        assert_eq!(quoted("node/n1"), "node/n1");
+        assert_eq!(quoted("node/n[0-1]"), "'node/n[0-1]'");
+        assert_eq!(quoted("a'; rm -r b"), "'a'\\''; rm -r b'");
         let mut labels = Labels::default();
         let taken = ["Physics_1", "physics.1", "__", "physics-1"].map(|name| labels.take(name));
         assert_eq!(taken, ["physics-1", "physics-1-2", "x", "physics-1-3"]);
