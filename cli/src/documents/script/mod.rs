@@ -209,10 +209,7 @@ impl Reader {
             "mem" if value == "0" => self.placement().exclusive = true,
             "mem" => self.gang.memory_per_node = memory(value)?,
             "time" => self.spec.time_limit = time(value)?.map(wire),
-            "partition" if value.contains(',') => {
-                return Err(format!("`{value}`: a job is in one queue; write one of them"));
-            }
-            "partition" => value.clone_into(&mut self.spec.queue),
+            "partition" => self.partition(value)?,
             "reservation" => value.clone_into(&mut self.spec.reservation),
             "signal" => self.signal(value)?,
             "spread-job" => self.placement().arrange = v1::placement_request::Arrange::Spread.into(),
@@ -246,6 +243,24 @@ impl Reader {
             // All options that are read stand above.
             _ => return Err("is not read here".to_owned()),
         }
+        Ok(())
+    }
+
+    /// A partition is the queue that an import makes of it.
+    fn partition(&mut self, value: &str) -> Result<(), String> {
+        if value.contains(',') {
+            return Err(format!("`{value}`: a job is in one queue; write one of them"));
+        }
+        let queue = job_name(value);
+        if queue.is_empty() {
+            return Err(format!("`{value}` is no name of a queue"));
+        }
+        if queue != value {
+            self.notes.push(format!(
+                "partition {value} is the queue {queue}: names have small letters, digits and -"
+            ));
+        }
+        self.spec.queue = queue;
         Ok(())
     }
 
@@ -477,6 +492,15 @@ mod tests {
 
     fn wrong(lines: &str) -> String {
         read("job.sh", format!("#!/bin/bash\n{lines}\n").as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_partition_is_the_queue_that_an_import_makes_of_it() {
+        let read = script("#SBATCH -p gpu_P13");
+        assert_eq!(read.job.spec.unwrap().queue, "gpu-p13");
+        assert!(read.notes.iter().any(|note| note.contains("gpu_P13") && note.contains("gpu-p13")));
+        assert!(script("#SBATCH -p night").notes.iter().all(|note| !note.contains("night")));
+        assert!(wrong("#SBATCH -p a,b").contains("one of them") && wrong("#SBATCH -p _").contains("no name"));
     }
 
     #[test]
