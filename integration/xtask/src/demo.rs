@@ -109,7 +109,7 @@ fn railctl(bin: &Path, dir: &Path) -> Command {
 /// # Errors
 /// Something cannot be built, the cluster does not come up, or the result is not right.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    println!("==> building (the first time takes some minutes)");
+    println!("==> building (the first time: about half an hour on two cores)");
     let bin = process::build_release()?;
     let begin = Instant::now();
     let netns = !args.loopback && process::may_make_namespaces();

@@ -79,26 +79,26 @@ pub fn read(row: &Row<'_>, bench: &Bench) -> Result<(), String> {
     Ok(())
 }
 
+/// Exit codes of `submit --dry-run` for a script that was read: its job would start or wait, names a queue or a reservation that this cluster has
+/// not, or could never run here.
+const JOB: [Option<i32>; 3] = [Some(0), Some(3), Some(6)];
+
 fn outcome(cluster: &Cluster, file: &Path) -> Result<Outcome, String> {
     let mut command = cluster.command(&["submit", "--dry-run"]);
     let output =
         command.arg(file).stdin(Stdio::null()).output().map_err(|error| format!("railctl: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("note: ")).collect();
-    // What the file itself is blamed for says where.
-    let place = format!("{}:", file.display());
-    let blamed: Vec<&str> =
-        lines.iter().filter_map(|line| line.trim_start_matches("error: ").strip_prefix(&place)).collect();
-    if blamed.is_empty() {
+    if JOB.contains(&output.status.code()) {
         return Ok(Outcome::Job);
     }
+    // FILE:LINE: --OPTION: WHY, a line for each option; whatever else is said names none.
+    let said = String::from_utf8_lossy(&output.stderr);
+    let place = format!("{}:", file.display());
     let option = |line: &str| {
-        let text = line.splitn(3, ':').nth(2)?.trim();
+        let text = line.trim_start_matches("error: ").strip_prefix(&place)?.split_once(':')?.1.trim();
         text.starts_with('-').then(|| text.split([':', ' ']).next().unwrap_or_default().to_owned())
     };
-    let options: Vec<Option<String>> = blamed.iter().map(|line| option(line)).collect();
-    match options.iter().position(Option::is_none) {
-        Some(at) => Ok(Outcome::Other(blamed[at].to_owned())),
-        None => Ok(Outcome::Named(options.into_iter().flatten().collect())),
-    }
+    let lines = said.lines().filter(|line| !line.starts_with("note: "));
+    let options: Option<Vec<String>> = lines.map(option).collect();
+    let named = options.filter(|options| !options.is_empty());
+    Ok(named.map_or_else(|| Outcome::Other(format!("{}: {said}", output.status)), Outcome::Named))
 }
