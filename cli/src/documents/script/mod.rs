@@ -213,7 +213,7 @@ impl Reader {
             "reservation" => value.clone_into(&mut self.spec.reservation),
             "signal" => self.signal(value)?,
             "spread-job" => self.placement().arrange = v1::placement_request::Arrange::Spread.into(),
-            "qos" => value.clone_into(&mut self.spec.service_class),
+            "qos" => self.spec.service_class = self.named("qos", value, "service class")?,
             "array" => {
                 ArraySpec::new(value).map_err(|error| error.to_string())?;
                 value.clone_into(&mut self.spec.array);
@@ -251,17 +251,22 @@ impl Reader {
         if value.contains(',') {
             return Err(format!("`{value}`: a job is in one queue; write one of them"));
         }
-        let queue = job_name(value);
-        if queue.is_empty() {
-            return Err(format!("`{value}` is no name of a queue"));
+        self.spec.queue = self.named("partition", value, "queue")?;
+        Ok(())
+    }
+
+    /// The name that an import gives to what Slurm calls so.
+    fn named(&mut self, slurms: &str, value: &str, ours: &str) -> Result<String, String> {
+        let name = job_name(value);
+        if name.is_empty() {
+            return Err(format!("`{value}` is no name of a {ours}"));
         }
-        if queue != value {
+        if name != value {
             self.notes.push(format!(
-                "partition {value} is the queue {queue}: names have small letters, digits and -"
+                "{slurms} {value} is the {ours} {name}: names have small letters, digits and -"
             ));
         }
-        self.spec.queue = queue;
-        Ok(())
+        Ok(name)
     }
 
     /// `USR1`, `B:TERM@120`: the signal, and how long before its end a job gets it.
@@ -499,6 +504,7 @@ mod tests {
         let read = script("#SBATCH -p gpu_P13");
         assert_eq!(read.job.spec.unwrap().queue, "gpu-p13");
         assert!(read.notes.iter().any(|note| note.contains("gpu_P13") && note.contains("gpu-p13")));
+        assert_eq!(script("#SBATCH -q qos_gpu-t4").job.spec.unwrap().service_class, "qos-gpu-t4");
         assert!(script("#SBATCH -p night").notes.iter().all(|note| !note.contains("night")));
         assert!(wrong("#SBATCH -p a,b").contains("one of them") && wrong("#SBATCH -p _").contains("no name"));
     }
