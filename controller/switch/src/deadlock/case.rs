@@ -19,7 +19,7 @@ pub(super) struct Node {
 #[derive(Debug, Clone)]
 pub(super) struct Network {
     pub nodes: Vec<Node>,
-    /// By node: neighbours, and whether the link to them works.
+    /// By node: neighbours in order, and whether the link to them works; each is its neighbour's neighbour.
     pub neighbours: Vec<Vec<(usize, bool)>>,
     /// By node and destination: neighbours that a static route takes.
     pub routes: BTreeMap<(usize, usize), Vec<usize>>,
@@ -45,16 +45,13 @@ impl Network {
             let works = |to: usize, link: usize| {
                 !(down(Failure::Link(link)) || nodes[at].is_down || nodes[to].is_down)
             };
-            near.map(|&(to, link)| (to, works(to, link))).collect()
+            let mut near: Vec<(usize, bool)> = near.map(|&(to, link)| (to, works(to, link))).collect();
+            near.sort_unstable();
+            near
         };
         let neighbours = (0..nodes.len()).map(links).collect();
         let destinations = (0..nodes.len()).filter(|at| nodes[*at].serves).collect();
         let noted_as = (0..nodes.len()).collect();
         Network { noted_as, nodes, neighbours, routes: fabric.static_routes(), destinations }
-    }
-
-    /// Neighbours to which the link works.
-    pub fn alive(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
-        self.neighbours[at].iter().filter(|(_, works)| *works).map(|(to, _)| *to)
     }
 }

@@ -14,6 +14,7 @@ mod bench;
 mod case;
 mod depend;
 mod fabric;
+mod graph;
 mod orbit;
 mod prune;
 mod routes;
@@ -21,8 +22,8 @@ mod routes;
 mod tests;
 
 pub use bench::{Clos, Run};
-pub use depend::SwitchTurn;
 pub use fabric::{BadFabric, Fabric, Failure, StaticRoute, Switch};
+pub use graph::SwitchTurn;
 pub use prune::Prune;
 pub use routes::Routing;
 
@@ -91,7 +92,7 @@ pub fn prove(fabric: &Fabric, routing: Routing, limits: Limits) -> Answer {
         }
         proof.checked += 1;
         let drawn = depend::graph(&orbit::quotient(fabric, &classes, &failures), routing);
-        proof.valley_free &= drawn.valleys == 0;
+        proof.valley_free &= !drawn.has_valley;
         if drawn.graph.cycle().is_none() {
             continue;
         }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::depend::{Graph, SwitchTurn};
 use super::fabric::Fabric;
+use super::graph::{Graph, SwitchTurn};
 
 /// A list of turns is given up to this length; beyond it the rule is.
 const TURNS: usize = 8;
@@ -27,12 +27,12 @@ pub enum Prune {
 /// Finds the shortest list of turns without which the graph has no cycle: of any cycle one turn must go. Cycles that share no turn say how long
 /// it is at least.
 pub(super) fn smallest(graph: &Graph, fabric: &Fabric) -> Prune {
-    let core = graph.core();
+    let mut core = graph.core();
     let Some(least) = apart(&core) else { return Prune::UpDownRule };
     let mut looks = u32::try_from(WAITS / (core.size() + 1)).unwrap_or(u32::MAX).min(20_000);
     for most in least..=TURNS {
         let mut forbidden = BTreeSet::new();
-        if search(&core, fabric, &mut forbidden, most, &mut looks) {
+        if search(&mut core, fabric, &mut forbidden, most, &mut looks) {
             return Prune::Turns { turns: forbidden.into_iter().collect(), is_smallest: looks > 0 };
         }
         if looks == 0 {
@@ -44,26 +44,26 @@ pub(super) fn smallest(graph: &Graph, fabric: &Fabric) -> Prune {
 
 /// How many cycles there are that share no turn, as far as they are found; `None` if more than could be pruned one by one.
 fn apart(graph: &Graph) -> Option<usize> {
-    let mut taken = BTreeSet::new();
+    let mut left = graph.clone();
     let mut count = 0;
-    while let Some(cycle) = graph.turns(&taken) {
+    while let Some(cycle) = left.turns() {
         count += 1;
         if count > TURNS {
             return None;
         }
-        taken.extend(cycle);
+        cycle.into_iter().for_each(|turn| left.permit(turn, false));
     }
     Some(count)
 }
 
 fn search(
-    graph: &Graph,
+    graph: &mut Graph,
     fabric: &Fabric,
     forbidden: &mut BTreeSet<SwitchTurn>,
     most: usize,
     looks: &mut u32,
 ) -> bool {
-    let Some(cycle) = graph.turns(forbidden) else { return true };
+    let Some(cycle) = graph.turns() else { return true };
     if forbidden.len() == most || *looks == 0 {
         return false;
     }
@@ -75,10 +75,12 @@ fn search(
     turns.sort_by_key(|turn| !valley(turn));
     for turn in turns {
         forbidden.insert(turn);
+        graph.permit(turn, false);
         if search(graph, fabric, forbidden, most, looks) {
             return true;
         }
         forbidden.remove(&turn);
+        graph.permit(turn, true);
     }
     false
 }

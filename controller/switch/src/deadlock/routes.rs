@@ -17,15 +17,16 @@ pub enum Routing {
 
 const FAR: u32 = u32::MAX;
 
-/// For each node the neighbours that it sends to. Nodes without a way have none.
+/// For each node its ports to neighbours that it sends to, in order: indices of its neighbours. Nodes without a way have none.
 pub(super) fn next_hops(network: &Network, to: usize, routing: Routing) -> Vec<Vec<usize>> {
     let mut hops = match routing {
-        Routing::UpDown => up_down(network, to, &|at| network.alive(at).collect()),
+        Routing::UpDown => up_down(network, to, Links::Working),
         Routing::Shortest => shortest(network, to),
         Routing::Bounce => bounce(network, to),
     };
     for ((at, _), over) in network.routes.range((0, 0)..).filter(|((_, dest), _)| *dest == to) {
-        let alive: Vec<usize> = network.alive(*at).filter(|near| over.contains(near)).collect();
+        let alive = Links::Working.of(network, *at).filter(|(_, near)| over.contains(near));
+        let alive: Vec<usize> = alive.map(|(port, _)| port).collect();
         if !alive.is_empty() {
             hops[*at] = alive;
         }
@@ -34,19 +35,37 @@ pub(super) fn next_hops(network: &Network, to: usize, routing: Routing) -> Vec<V
     hops
 }
 
-type Near<'a> = &'a dyn Fn(usize) -> Vec<usize>;
+/// Which links count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// Those that work.
+    Working,
+    /// All, as before anything failed.
+    All,
+}
+
+impl Links {
+    /// Ports of a node and the neighbours behind them.
+    fn of(self, network: &Network, at: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let ports = network.neighbours[at].iter().enumerate();
+        let ports = ports.filter(move |(_, (_, works))| *works || self == Links::All);
+        ports.map(|(port, (near, _))| (port, *near))
+    }
+}
 
 /// By distances over ways that go up and then down: first how far a node is by going down alone, then by going up first.
-fn up_down(network: &Network, to: usize, near: Near<'_>) -> Vec<Vec<usize>> {
+fn up_down(network: &Network, to: usize, links: Links) -> Vec<Vec<usize>> {
     let count = network.nodes.len();
     let tier = |at: usize| network.nodes[at].tier;
+    let above =
+        |at: usize| links.of(network, at).map(|(_, near)| near).filter(move |near| tier(*near) > tier(at));
     let mut down = vec![FAR; count];
     down[to] = 0;
     let mut layer = vec![to];
     while !layer.is_empty() {
         let mut next = Vec::new();
         for at in layer {
-            for above in near(at).into_iter().filter(|above| tier(*above) > tier(at)) {
+            for above in above(at) {
                 if down[above] == FAR {
                     down[above] = down[at] + 1;
                     next.push(above);
@@ -60,28 +79,33 @@ fn up_down(network: &Network, to: usize, near: Near<'_>) -> Vec<Vec<usize>> {
     // From the top: who is above is known before who is below.
     order.sort_by_key(|at| std::cmp::Reverse(tier(*at)));
     for &at in &order {
-        for above in near(at).into_iter().filter(|above| tier(*above) > tier(at)) {
+        for above in above(at) {
             far[at] = far[at].min(far[above].saturating_add(1));
         }
     }
     let hops = |at: usize| {
-        let closer = |next: &usize| {
+        let closer = |(_, next): &(usize, usize)| {
             let (goes_down, left) = (tier(*next) < tier(at), far[at].saturating_sub(1));
             if goes_down { down[*next] == left && down[at] == far[at] } else { far[*next] == left }
         };
-        if far[at] == FAR { Vec::new() } else { near(at).into_iter().filter(closer).collect() }
+        if far[at] == FAR {
+            Vec::new()
+        } else {
+            links.of(network, at).filter(closer).map(|(port, _)| port).collect()
+        }
     };
     (0..count).map(hops).collect()
 }
 
 fn shortest(network: &Network, to: usize) -> Vec<Vec<usize>> {
+    let near = |at: usize| Links::Working.of(network, at);
     let mut far = vec![FAR; network.nodes.len()];
     far[to] = 0;
     let mut layer = vec![to];
     while !layer.is_empty() {
         let mut next = Vec::new();
         for at in layer {
-            for near in network.alive(at) {
+            for (_, near) in near(at) {
                 if far[near] == FAR {
                     far[near] = far[at] + 1;
                     next.push(near);
@@ -92,16 +116,21 @@ fn shortest(network: &Network, to: usize) -> Vec<Vec<usize>> {
     }
     let hops = |at: usize| match far[at] {
         0 | FAR => Vec::new(),
-        far_at => network.alive(at).filter(|near| far[*near] == far_at - 1).collect(),
+        far_at => near(at).filter(|(_, near)| far[*near] == far_at - 1).map(|(port, _)| port).collect(),
     };
     (0..far.len()).map(hops).collect()
 }
 
 fn bounce(network: &Network, to: usize) -> Vec<Vec<usize>> {
-    let before = up_down(network, to, &|at| network.neighbours[at].iter().map(|(near, _)| *near).collect());
+    let before = up_down(network, to, Links::All);
     let hops = |(at, before): (usize, Vec<usize>)| {
-        let left: Vec<usize> = network.alive(at).filter(|near| before.contains(near)).collect();
-        if left.is_empty() && !before.is_empty() { network.alive(at).collect() } else { left }
+        let works = |port: &usize| network.neighbours[at][*port].1;
+        let left: Vec<usize> = before.iter().copied().filter(works).collect();
+        if left.is_empty() && !before.is_empty() {
+            Links::Working.of(network, at).map(|(port, _)| port).collect()
+        } else {
+            left
+        }
     };
     before.into_iter().enumerate().map(hops).collect()
 }
