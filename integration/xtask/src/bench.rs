@@ -74,6 +74,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         for absent in sonic::lend(&mut bench) {
             eprintln!("absent: {absent}");
         }
+        match tools::frr() {
+            Ok(folder) => _ = bench.env("RAIL_TEST_FRR", folder),
+            Err(error) => eprintln!("absent: FRR: {error}"),
+        }
     }
     if args.name == "doors" {
         match tools::slurm() {
