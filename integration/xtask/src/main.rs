@@ -7,6 +7,7 @@ mod demo;
 mod disk;
 mod dist;
 mod docs;
+mod examples;
 mod fuzz;
 mod lab;
 mod map;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    attack, chaos, disk, docs, lab,
+    attack, chaos, disk, docs, examples, lab,
     process::{self, Result},
     sonic, sound, stack, tools, torch,
 };
@@ -181,7 +181,10 @@ fn database() -> Result<bool> {
 
 fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
     let python = tools::python_tools();
-    let mut cargo = process::cargo(["test", "--workspace", "--no-fail-fast", "--quiet"]);
+    // All but examples in documentation.
+    let all =
+        ["test", "--workspace", "--no-fail-fast", "--quiet", "--lib", "--bins", "--tests", "--examples"];
+    let mut cargo = process::cargo(all);
     match &python {
         Ok(venv) => _ = cargo.env("RAIL_TEST_TOOLS", venv),
         Err(error) => println!("    without Python tools: {error}"),
@@ -214,22 +217,36 @@ fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
     cargo.arg("--").arg("--show-output").args(&args.filter);
     let log = process::target_dir()?.join("test.log");
     let mut file = std::fs::File::create(&log)?;
+    watch(cargo, &mut file, tally)?;
+    let packages = examples::packages()?;
+    if !packages.is_empty() {
+        let mut cargo = process::cargo(["test", "--no-fail-fast", "--quiet", "--doc"]);
+        cargo.args(packages.iter().flat_map(|name| ["--package", name]));
+        cargo.arg("--").arg("--show-output").args(&args.filter);
+        watch(cargo, &mut file, tally)?;
+    }
+    println!("    everything that the tests printed: {}", log.display());
+    Ok(())
+}
+
+/// Runs tests: all that they print goes to the log, what matters is shown and counted.
+fn watch(mut cargo: Command, log: &mut impl Write, tally: &mut Tally) -> Result<()> {
+    let failed = tally.failed;
     let mut child = cargo.stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().ok_or("cargo test has no output")?;
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
-        writeln!(file, "{line}")?;
+        writeln!(log, "{line}")?;
         tally.line(&line);
         if line.starts_with("test result:") || line.ends_with("FAILED") || line.contains("panicked at") {
             println!("    {line}");
         }
     }
     let status = child.wait()?;
-    if !status.success() && tally.failed == 0 {
+    if !status.success() && tally.failed == failed {
         tally.failed += 1;
         tally.failures.push(format!("cargo test ended with {status}"));
     }
-    println!("    everything that the tests printed: {}", log.display());
     Ok(())
 }
 
