@@ -15,7 +15,7 @@ mod output;
 mod render;
 mod validate;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser as _;
 
@@ -28,7 +28,11 @@ fn main() -> ExitCode {
         // Where the kernel cannot, the wait ends by its own bound.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
     }
-    let json = output::wants_json(std::env::args_os().skip(1));
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(place) = args::SlurmPlace::read_alone(&words) {
+        return finish(commands::place(&place), false);
+    }
+    let json = output::wants_json(words);
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         // Help and versions are no errors.
@@ -43,7 +47,11 @@ fn main() -> ExitCode {
         }
         Err(error) => error.exit(),
     };
-    match commands::run(&cli) {
+    finish(commands::run(&cli), json)
+}
+
+fn finish(done: Result<(), error::Error>, json: bool) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error, json),
     }

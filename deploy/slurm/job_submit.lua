@@ -51,8 +51,9 @@ local function ask(job, part, account)
          words[#words + 1] = "--" .. name .. "='" .. word .. "'"
       end
    end
-   local pipe = io.popen("{ ( " .. table.concat(words, " ") .. " ); echo code=$?; } 2>&1", "r")
-   if pipe == nil then return { code = "127", said = "no shell" } end
+   -- The shell becomes the program: another process would be a part of what sbatch waits for.
+   local pipe = io.popen("{ " .. table.concat(words, " ") .. "; } 2>&1", "r")
+   if pipe == nil then return { said = "no shell" } end
    local answer = { said = "" }
    for line in pipe:lines() do
       local name, value = line:match("^(%l+)=(.+)$")
@@ -74,7 +75,7 @@ function slurm_job_submit(job, partitions, uid)
    if partitions[name] == nil then return slurm.SUCCESS end
    local answer = ask(job, partitions[name], is_set(job.account) and job.account or job.default_account)
    if answer == nil then return slurm.SUCCESS end
-   if answer.code ~= "0" then
+   if answer.answer == nil then
       slurm.log_info("railyard: %s", answer.said)
       if WHEN_AWAY == "reject" then
          slurm.log_user("Railyard does not say where this job may run: %s", answer.said)

@@ -1,8 +1,8 @@
 //! Railyard beside Slurm: what Slurm's controller calls before and after each job, and what keeps both of one mind.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches as _, Subcommand, ValueEnum};
 
 use super::{SlurmImport, parse_duration};
 
@@ -23,8 +23,8 @@ pub enum SlurmCommand {
     Serve(SlurmServe),
     /// As job_submit.lua: ask that service which servers would be the best for a job that is being submitted, in the order of ranks
     ///
-    /// Prints `nodes=n0,n1` where they are free now; `switches=1` where the job has to wait and could stay on the leaves that its servers share;
-    /// nothing where Slurm may choose freely. Nothing is held: the same servers are proposed to no other job for a while.
+    /// Prints `answer=now` and `nodes=n0,n1` where they are free now; `answer=together` and `switches=1` where the job has to wait and could stay
+    /// on the leaves that its servers share; `answer=anywhere` where Slurm may choose freely. Nothing is held: the same servers are proposed to no other job for a while.
     Place(SlurmPlace),
     Import(SlurmImport),
 }
@@ -144,4 +144,58 @@ pub struct SlurmPlace {
     /// Give up after this time: slurmctld does nothing else meanwhile
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub timeout: Duration,
+}
+
+impl SlurmPlace {
+    /// The options where a command line, without the program's name, is `slurm place` with options of its own alone. Reading them so does not
+    /// make the tree of all commands, which would take longer than the question and its answer; slurmctld waits meanwhile. Where anything else is
+    /// there, or wrong, that tree has to say so: None.
+    #[must_use]
+    pub fn read_alone(words: &[OsString]) -> Option<Self> {
+        let [noun, verb, ..] = words else { return None };
+        if noun != "slurm" || verb != "place" {
+            return None;
+        }
+        // Help is the tree's, too.
+        let command = Self::augment_args(clap::Command::new("place").disable_help_flag(true));
+        let matches = command.try_get_matches_from(&words[1..]).ok()?;
+        Self::from_arg_matches(&matches).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn options_of_place_read_alone_are_those_of_the_whole_tree() {
+        let all = "--nodes 4 --among n[0-3] --among=n7 --exclude n1 --account a --socket /s --timeout 20ms";
+        for options in ["--nodes=1", all, "--nodes 1 --timeout=500ms"] {
+            let words: Vec<OsString> =
+                format!("slurm place {options}").split(' ').map(OsString::from).collect();
+            let alone = SlurmPlace::read_alone(&words).unwrap();
+            let line = std::iter::once("railctl".into()).chain(words);
+            let Command::Slurm(SlurmCommand::Place(whole)) = Cli::try_parse_from(line).unwrap().command
+            else {
+                panic!("{options}");
+            };
+            assert_eq!(format!("{alone:?}"), format!("{whole:?}"));
+        }
+        for line in [
+            "",
+            "slurm",
+            "slurm place",
+            "slurm place --help",
+            "slurm place --nodes 0",
+            "slurm place --nodes 1 --context c",
+            "slurm sync",
+            "slurm place --nodes 1 more",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert!(SlurmPlace::read_alone(&words).is_none(), "{line}");
+        }
+    }
 }

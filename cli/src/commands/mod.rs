@@ -71,7 +71,7 @@ use clap::CommandFactory as _;
 use proto_wire::v1;
 
 use crate::{
-    args::{Cli, Command, Output},
+    args::{Cli, Command, Output, SlurmPlace},
     client::{Api, repeat},
     commands::lookup::identity,
     config::{ConfigFile, Environment, resolve},
@@ -107,11 +107,23 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         }
         _ => {}
     }
+    block_on(dispatch(cli))
+}
+
+/// `slurm place`, read alone ([`SlurmPlace::read_alone`]).
+///
+/// # Errors
+/// As [`run`].
+pub fn place(args: &SlurmPlace) -> Result<(), Error> {
+    block_on(slurm::place(args))
+}
+
+fn block_on(command: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Error::Config(format!("cannot start: {error}")))?;
-    let done = runtime.block_on(dispatch(cli));
+    let done = runtime.block_on(command);
     // A blocked read of standard input must not hold the process.
     runtime.shutdown_timeout(Duration::from_millis(100));
     done

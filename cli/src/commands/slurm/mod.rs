@@ -16,6 +16,8 @@ mod sync;
 mod tools;
 mod topology;
 
+pub use place::run as place;
+
 use std::env;
 
 use crate::{args::SlurmCommand, client::Api, error::Error};

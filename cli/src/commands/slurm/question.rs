@@ -33,13 +33,15 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// As lines `name=value`, which a script reads; nothing where Slurm chooses freely.
+    /// As lines `name=value`, which a script reads: `answer` says that there is one, so that the script needs no exit code. Nothing where
+    /// nobody knows.
     #[must_use]
     pub fn lines(&self) -> String {
         match self {
-            Self::Now(servers) => format!("nodes={}\n", servers.join(",")),
-            Self::Together => "switches=1\n".to_owned(),
-            Self::Anywhere(_) | Self::Unknown(_) => String::new(),
+            Self::Now(servers) => format!("answer=now\nnodes={}\n", servers.join(",")),
+            Self::Together => "answer=together\nswitches=1\n".to_owned(),
+            Self::Anywhere(_) => "answer=anywhere\n".to_owned(),
+            Self::Unknown(_) => String::new(),
         }
     }
 }
@@ -50,8 +52,9 @@ mod tests {
 
     #[test]
     fn scripts_read_servers_in_the_order_of_ranks_or_that_they_share_leaves() {
-        assert_eq!(Answer::Now(vec!["n7".into(), "n2".into()]).lines(), "nodes=n7,n2\n");
-        assert_eq!(Answer::Together.lines(), "switches=1\n");
-        assert_eq!(Answer::Anywhere("full".into()).lines(), "");
+        assert_eq!(Answer::Now(vec!["n7".into(), "n2".into()]).lines(), "answer=now\nnodes=n7,n2\n");
+        assert_eq!(Answer::Together.lines(), "answer=together\nswitches=1\n");
+        assert_eq!(Answer::Anywhere("full".into()).lines(), "answer=anywhere\n");
+        assert_eq!(Answer::Unknown("away".into()).lines(), "");
     }
 }
