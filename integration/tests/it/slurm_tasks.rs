@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use integration_harness::{
     Cluster, Shape, eventually,
-    slurm::{Site, Slurm, beside::hook, programs},
+    slurm::{Site, Slurm, beside::hook, programs, spank},
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -18,6 +18,11 @@ struct World {
 impl World {
     /// Two servers, with two ranks each in every allocation.
     fn start() -> Option<Self> {
+        Self::with("--ranks-per-node 2", "")
+    }
+
+    /// Two servers, further options of `railctl slurm prolog`, and further lines of `slurm.conf`.
+    fn with(prolog: &str, lines: &str) -> Option<Self> {
         if programs().is_none() {
             println!(
                 "skipped: Slurm needs root, namespaces, and the packages slurmctld, slurmd, slurm-client and munge"
@@ -35,23 +40,29 @@ impl World {
         let hooks = [
             (
                 "PrologSlurmctld",
-                hook(&cluster, "prolog --exclusive --ranks-per-node 2 --timeout 40s").unwrap(),
+                hook(&cluster, &format!("prolog --exclusive {prolog} --timeout 40s")).unwrap(),
             ),
             ("EpilogSlurmctld", hook(&cluster, "epilog").unwrap()),
             ("Prolog", agent("prolog --tenant dev")),
             ("TaskProlog", agent("task")),
             ("Epilog", agent("epilog")),
         ];
-        let slurm = Slurm::up(&Site { nodes: &NODES, hooks: &hooks, ..Site::default() }).unwrap();
+        let slurm = Slurm::up(&Site { nodes: &NODES, hooks: &hooks, lines, ..Site::default() }).unwrap();
         Some(Self { cluster, slurm })
     }
 
     /// Runs a batch script on both servers, and gives what it prints.
     fn run(&self, script: &str) -> String {
+        self.run_with(&[], script)
+    }
+
+    /// The same with further options of sbatch.
+    fn run_with(&self, options: &[&str], script: &str) -> String {
         let folder = self.slurm.folder();
         let (output, wrap) = (folder.join("output"), format!("--wrap={script}; echo done $?"));
         let to = format!("--output={}", output.display());
-        let id = self.slurm.run("sbatch", &["--parsable", "--nodes=2", &to, &wrap]).unwrap();
+        let arguments = [&["--parsable", "--nodes=2", &to], options, &[&wrap]].concat();
+        let id = self.slurm.run("sbatch", &arguments).unwrap();
         let done = || {
             let text = std::fs::read_to_string(&output).ok()?;
             text.contains("\ndone ").then_some(text)
@@ -108,4 +119,48 @@ fn tasks_find_the_rails_and_what_their_user_has_set_stays() {
         let bytes = task.split(' ').next_back().and_then(|bytes| bytes.parse::<u64>().ok());
         assert!(bytes.is_some_and(|bytes| bytes > 100), "{text}");
     }
+}
+
+#[test]
+fn jobs_ask_for_ranks_rails_and_checksums_by_options_of_sbatch() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(plugin) = spank(folder.path()).unwrap() else {
+        println!("skipped: Slurm's headers, or a C compiler, are not there (Debian: libslurm-dev)");
+        return;
+    };
+    let stack = folder.path().join("plugstack.conf");
+    std::fs::write(&stack, format!("required {}\n", plugin.display())).unwrap();
+    // Without options there is one rank on each server.
+    let Some(world) = World::with("", &format!("PlugStackConfig={}\n", stack.display())) else { return };
+    for (option, says) in [
+        ("--rail-ranks=0", "--rail-ranks: '0' is no number from 1 to 256"),
+        ("--rail-ranks=2x", "'2x' is no number"),
+        ("--rail-count=65", "no number from 1 to 64"),
+        ("--rail-certify=never", "'never' is not one of warn|require"),
+        ("--rail-protection=99999999999999999", "wants none|integrity|encrypted"),
+    ] {
+        let error = world.slurm.run("sbatch", &[option, "--wrap=true"]).unwrap_err();
+        assert!(error.contains(says), "{option}: {error}");
+    }
+    let place = "srun --ntasks-per-node=2 sh -c 'echo place ${RANK-none} of ${WORLD_SIZE-none}'";
+    let places = |text: &str| {
+        let mut places: Vec<String> =
+            text.lines().filter(|line| line.starts_with("place ")).map(str::to_owned).collect();
+        places.sort_unstable();
+        places
+    };
+    let options = ["--rail-ranks=2", "--rail-count=1", "--rail-checksum"];
+    let text = world.run_with(&options, &format!("{place}; echo job $RAIL_JOB"));
+    assert_eq!(places(&text), ["place 0 of 4", "place 1 of 4", "place 2 of 4", "place 3 of 4"], "{text}");
+    let job = text.lines().find_map(|line| line.strip_prefix("job ")).unwrap();
+    let name = job.rsplit('/').next().unwrap();
+    let made = world.cluster.json(&["get", "jobs", name, "--tenant", "dev"]).unwrap();
+    let spec = if made["jobs"].is_array() { &made["jobs"][0]["spec"] } else { &made["spec"] };
+    assert_eq!(
+        (&spec["rails"]["required"], &spec["engine"]["checksum"]),
+        (&1.into(), &true.into()),
+        "{made}"
+    );
+    let text = world.run(place);
+    assert_eq!(places(&text), ["place none of none"; 4], "{text}");
 }

@@ -172,11 +172,13 @@ pub fn frr() -> Result<PathBuf> {
 /// It is not there, and the packages cannot be had.
 pub fn slurm() -> Result<PathBuf> {
     // Beside what every Debian has.
-    const PACKAGES: [&str; 9] = [
+    const PACKAGES: [&str; 10] = [
         "slurmctld",
         "slurmd",
         "slurm-client",
         "slurm-wlm-basic-plugins",
+        // What plugins are built with.
+        "libslurm-dev",
         "munge",
         "libmunge2",
         "libhwloc15",
@@ -193,7 +195,7 @@ pub fn slurm() -> Result<PathBuf> {
         return Ok("/".into());
     }
     let folder = process::target_dir()?.join("tools/slurm");
-    if !has(&folder) {
+    if !has(&folder) || !folder.join("usr/include/slurm/spank.h").exists() {
         debian("slurm", &PACKAGES)?;
         for daemon in DAEMONS {
             let link = folder.join("usr/sbin").join(daemon);

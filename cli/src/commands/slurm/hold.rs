@@ -23,16 +23,17 @@ const ACTIVE: [Phase; 5] =
 /// A controller that has not answered one call within this time is away.
 const CALL: Duration = Duration::from_secs(10);
 
-/// Holds the servers.
+/// Holds the servers by the allocation ([`SlurmJob::allocation`]).
 ///
 /// # Errors
 /// As [`super::run`]; none where nobody answers and the site lets jobs start all the same.
 pub async fn prolog(
     args: &SlurmProlog,
+    allocation: &v1::Job,
     job: &SlurmJob,
     api: impl Fn() -> Result<Api, Error>,
 ) -> Result<(), Error> {
-    match held(args, job, api).await {
+    match held(args, allocation, job, api).await {
         Err(error) if args.when_away == WhenAway::Allow && is_away(&error) => {
             error.lines().iter().for_each(|line| eprintln!("{line}"));
             eprintln!("job {} starts without Railyard (--when-away allow)", job.id);
@@ -53,14 +54,19 @@ pub fn is_away(error: &Error) -> bool {
     }
 }
 
-async fn held(args: &SlurmProlog, job: &SlurmJob, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+async fn held(
+    args: &SlurmProlog,
+    allocation: &v1::Job,
+    job: &SlurmJob,
+    api: impl Fn() -> Result<Api, Error>,
+) -> Result<(), Error> {
     let api = api()?;
     let tenant = match &job.account {
         Some(account) if args.account_is_tenant => account.clone(),
         _ => api.tenant.clone(),
     };
     let request = v1::CreateJobRequest {
-        job: Some(job.allocation(args)),
+        job: Some(allocation.clone()),
         // slurmctld that starts anew in the middle asks once more.
         request_id: job.name.clone(),
         on_behalf_of: tenant.clone(),

@@ -2,6 +2,7 @@
 
 use proto_wire::v1::{self, job_spec::Work};
 
+use super::options::RailOptions;
 use crate::{args::SlurmProlog, error::Error};
 
 /// The label of an allocation with the number of the job that it is held for.
@@ -71,15 +72,33 @@ pub fn is_name(name: &str, prefix: &str, id: u64) -> bool {
 }
 
 impl SlurmJob {
-    /// The allocation that holds its servers, and these only.
+    /// The allocation that holds its servers, and these only, as the site and the job's own options say.
     #[must_use]
-    pub fn allocation(&self, args: &SlurmProlog) -> v1::Job {
+    pub fn allocation(&self, args: &SlurmProlog, options: &RailOptions) -> v1::Job {
         let labels = [
             (JOB, Some(self.id.to_string())),
             (USER, self.user.clone()),
             (PARTITION, self.partition.clone()),
             (ACCOUNT, self.account.clone()),
         ];
+        let mut spec = v1::JobSpec {
+            work: Some(Work::Allocation(v1::Allocation::default())),
+            gang: Some(v1::Gang {
+                nodes: self.count,
+                gpus_per_node: args.gpus_per_node,
+                // What holds their places does nothing; Slurm's tasks may take them.
+                ranks_per_node: args.ranks_per_node,
+                ..v1::Gang::default()
+            }),
+            placement: Some(v1::PlacementRequest {
+                nodes: vec![self.nodes.clone()],
+                exclusive: args.exclusive,
+                ..v1::PlacementRequest::default()
+            }),
+            queue: args.queue.clone().unwrap_or_default(),
+            ..v1::JobSpec::default()
+        };
+        options.apply(&mut spec);
         let labels = labels.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         v1::Job {
             metadata: Some(v1::Metadata {
@@ -87,23 +106,7 @@ impl SlurmJob {
                 labels: labels.collect(),
                 ..v1::Metadata::default()
             }),
-            spec: Some(v1::JobSpec {
-                work: Some(Work::Allocation(v1::Allocation::default())),
-                gang: Some(v1::Gang {
-                    nodes: self.count,
-                    gpus_per_node: args.gpus_per_node,
-                    // What holds their places does nothing; Slurm's tasks may take them.
-                    ranks_per_node: args.ranks_per_node,
-                    ..v1::Gang::default()
-                }),
-                placement: Some(v1::PlacementRequest {
-                    nodes: vec![self.nodes.clone()],
-                    exclusive: args.exclusive,
-                    ..v1::PlacementRequest::default()
-                }),
-                queue: args.queue.clone().unwrap_or_default(),
-                ..v1::JobSpec::default()
-            }),
+            spec: Some(spec),
             ..v1::Job::default()
         }
     }
@@ -137,7 +140,7 @@ mod tests {
         let words = ["railctl", "slurm", "prolog", "--exclusive", "--gpus-per-node", "8", "--queue", "q"];
         let cli = Cli::try_parse_from(words).unwrap();
         let Command::Slurm(SlurmCommand::Prolog(args)) = cli.command else { panic!("another command") };
-        let made = job.allocation(&args);
+        let made = job.allocation(&args, &RailOptions::default());
         let (metadata, spec) = (made.metadata.unwrap(), made.spec.unwrap());
         assert_eq!((metadata.name.as_str(), metadata.labels[JOB].as_str()), ("slurm-42", "42"));
         assert!(!metadata.labels.contains_key(ACCOUNT) && metadata.labels[USER] == "ada");

@@ -1,4 +1,5 @@
-//! `slurm`: Railyard beside Slurm. `job` is a job as Slurm's prologs tell it, `hold` holds and gives back its servers, `decide` says what a
+//! `slurm`: Railyard beside Slurm. `job` is a job as Slurm's prologs tell it, `options` what it asks for by
+//! `--rail-*`, `hold` holds and gives back its servers, `decide` says what a
 //! difference between both makes necessary, `tools` are Slurm's own commands, `sync` does what `decide` says, `serve` does it again and again and answers
 //! `place`: a `question` of what is submitted to Slurm, with the servers that are `candidates`, and what it has proposed to others as `promise`;
 //! `topology` is Slurm's. `import` makes documents of what a site of Slurm has.
@@ -8,6 +9,7 @@ mod decide;
 mod hold;
 mod import;
 mod job;
+mod options;
 mod place;
 mod promise;
 mod question;
@@ -31,7 +33,8 @@ pub async fn run(command: &SlurmCommand, api: impl Fn() -> Result<Api, Error>) -
     match command {
         SlurmCommand::Prolog(args) => {
             let job = job::of(&args.names.prefix, |name| env::var(name).ok())?;
-            hold::prolog(args, &job, api).await
+            let options = options::of(|name| env::var(name).ok())?;
+            hold::prolog(args, &job.allocation(args, &options), &job, api).await
         }
         SlurmCommand::Epilog(args) => {
             let job = job::of(&args.names.prefix, |name| env::var(name).ok())?;

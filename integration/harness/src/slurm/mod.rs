@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{binaries::may_make_namespaces, procfs, wait::eventually};
+use crate::{binaries, binaries::may_make_namespaces, procfs, wait::eventually};
 
 /// Longest wait for all nodes to be idle.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,6 +44,29 @@ pub fn programs() -> Option<PathBuf> {
     let folder = std::env::var_os("RAIL_TEST_SLURM").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let has = ["usr/sbin/slurmctld", "usr/sbin/slurmd", "usr/sbin/munged", "usr/bin/sbatch"];
     (has.iter().all(|file| folder.join(file).exists()) && may_make_namespaces()).then_some(folder)
+}
+
+/// Builds `deploy/slurm/spank_railyard.c` as a site does, with the headers of the Slurm that is there; `None` where it has none (Debian's
+/// libslurm-dev), or there is no C compiler.
+///
+/// # Errors
+/// It is not built; with what the compiler says.
+pub fn spank(into: &Path) -> Result<Option<PathBuf>, String> {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let headers = programs().map(|programs| programs.join("usr/include"));
+    let Some(headers) = headers.filter(|folder| folder.join("slurm/spank.h").exists()) else {
+        return Ok(None);
+    };
+    let plugin = into.join("spank_railyard.so");
+    let mut command = Command::new(&compiler);
+    command.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(headers);
+    command.arg("-o").arg(&plugin).arg(binaries::root().join("deploy/slurm/spank_railyard.c"));
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(Some(plugin)),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{}: {error}", compiler.display())),
+    }
 }
 
 /// What a Slurm is started with.
