@@ -1,4 +1,5 @@
-//! `railyard.client`, the Python client of the API: its own tests, its types, what of it is generated, and all of it against a real cluster.
+//! `railyard.client`, the Python client of the API: its own tests, its types, what of it and of the clients in other languages is generated, and
+//! all of it against a real cluster.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -109,7 +110,10 @@ fn a_cluster_is_driven_and_what_is_generated_is_what_it_says() {
     let document = document.display().to_string();
     let mut asking = drive(&python, "document", &cluster);
     passed(&asking.arg(&document).output().unwrap(), Some(&cluster));
-    passed(&command(&python).args(["generate.py", &document, "--check"]).output().unwrap(), Some(&cluster));
+    // Those of the clients of other languages too.
+    let generate = binaries::root().join("cli/clients/generate");
+    let mut checking = command(&python);
+    passed(&checking.arg(generate).args([&document, "--check"]).output().unwrap(), Some(&cluster));
     let output = drive(&python, "everything", &cluster).output().unwrap();
     assert!(passed(&output, Some(&cluster)).trim_end().ends_with("all as expected"));
 }

@@ -1,4 +1,4 @@
-"""Messages of the API as its JSON has them; what is empty may be left out. Written by generate.py from the OpenAPI document: do not change it by hand."""
+"""Messages of the API as its JSON has them; what is empty may be left out. Written by cli/clients/generate from the OpenAPI document: do not change it by hand."""
 
 from __future__ import annotations
 

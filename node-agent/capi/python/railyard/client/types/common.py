@@ -1,4 +1,4 @@
-"""Messages that several services use. Written by generate.py from the OpenAPI document: do not change it by hand."""
+"""Messages that several services use. Written by cli/clients/generate from the OpenAPI document: do not change it by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of `Client.secrets`. Written by generate.py from the OpenAPI document: do not change it by hand."""
+"""Messages of `Client.secrets`. Written by cli/clients/generate from the OpenAPI document: do not change it by hand."""
 
 from __future__ import annotations
 

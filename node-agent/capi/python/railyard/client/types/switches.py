@@ -1,4 +1,4 @@
-"""Messages of `Client.switches`. Written by generate.py from the OpenAPI document: do not change it by hand."""
+"""Messages of `Client.switches`. Written by cli/clients/generate from the OpenAPI document: do not change it by hand."""
 
 from __future__ import annotations
 

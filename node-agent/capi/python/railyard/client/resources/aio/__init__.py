@@ -1,4 +1,4 @@
-"""One attribute for each service of the API. Written by generate.py from the OpenAPI document: do not change it by hand."""
+"""One attribute for each service of the API. Written by cli/clients/generate from the OpenAPI document: do not change it by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of `AsyncClient.deleted`. Written by generate.py from the OpenAPI document: do not change it by hand."""
+"""Calls of `AsyncClient.deleted`. Written by cli/clients/generate from the OpenAPI document: do not change it by hand."""
 
 from __future__ import annotations
 
