@@ -2,7 +2,7 @@
 
     python3 cli/clients/generate openapi.json            # as /v1/openapi.json gives it; `-` reads it from standard input
     python3 cli/clients/generate openapi.json --check    # changes nothing: fails where what is there is not what would be written
-    python3 cli/clients/generate openapi.json --only python  # one language alone
+    python3 cli/clients/generate openapi.json --only go  # one language alone
 
 A test of the repository does the second with the document of a running controller. Standard library only.
 """
@@ -14,10 +14,12 @@ import sys
 # Nothing is left beside the sources.
 sys.dont_write_bytecode = True
 
+import go  # noqa: E402
 import python  # noqa: E402
 import reading  # noqa: E402
+import typescript  # noqa: E402
 
-LANGUAGES = {"python": python}
+LANGUAGES = {"python": python, "go": go, "typescript": typescript}
 
 
 def main():

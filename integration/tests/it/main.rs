@@ -13,6 +13,7 @@ mod authority;
 mod certify;
 mod certify_faults;
 mod circles;
+mod clients;
 mod compatibility;
 mod components;
 mod corpus;

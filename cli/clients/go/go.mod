@@ -1,0 +1,3 @@
+module github.com/railyard/railyard-go
+
+go 1.21

@@ -1,0 +1,120 @@
+// @railyard/client/node: for programs on Node, with railctl's configuration, certificates and unix sockets.
+
+import { readFileSync, statSync } from "node:fs";
+import { Agent, request, type RequestOptions } from "node:https";
+import { Readable } from "node:stream";
+import type { TLSSocket } from "node:tls";
+import { Client, type ClientOptions } from "./client.js";
+import { load, type Given } from "./config.js";
+import { NotSent, type Sent, type Transport } from "./core.js";
+import { ConfigError } from "./errors.js";
+
+/** The controller's port where an address names none. */
+const DEFAULT_PORT = 7443;
+/** The name that a controller's certificate has for whoever reaches it by a unix socket. */
+const CONTROLLER_NAME = "controller.rail.internal";
+/** Milliseconds that a connection may take to be made; and after which one that waits is not used again: the controller may end it. */
+const CONNECT = 5_000;
+const IDLE_FOR = 8_000;
+/** What OpenSSL and Node say of certificates that are not good; the last is how a peer refuses ours. */
+const OF_CERTIFICATES = /CERT|ALTNAME|SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)|ERR_SSL_.*ALERT/;
+
+/** Paths of PEM files. */
+export interface Files {
+  ca: string;
+  cert?: string | undefined;
+  key?: string | undefined;
+}
+
+/** What is trusted and shown; files that were renewed are read again, and what was good goes on while they do not fit together. */
+class Credentials {
+  private versions = "";
+  private agent: Agent | undefined;
+  private read: Pick<RequestOptions, "ca" | "cert" | "key"> = {};
+
+  constructor(private readonly files: Files) {}
+
+  /** The agent that keeps connections, and what a connection needs. */
+  now(): { agent: Agent; tls: RequestOptions } {
+    const { ca, cert, key } = this.files;
+    try {
+      const versions = [ca, cert, key].map((path) => (path ? statSync(path).mtimeMs : 0)).join();
+      if (!this.agent || versions !== this.versions) {
+        const pem = (path: string | undefined) => (path ? readFileSync(path) : undefined);
+        this.read = { ca: pem(ca), cert: pem(cert), key: pem(key) };
+        this.agent?.destroy();
+        this.agent = new Agent({ keepAlive: true, maxFreeSockets: 4, timeout: IDLE_FOR });
+        this.versions = versions;
+      }
+    } catch (error) {
+      if (!this.agent) throw new ConfigError(`credentials: ${(error as Error).message}`);
+    }
+    return { agent: this.agent as Agent, tls: { ...this.read, minVersion: "TLSv1.3", rejectUnauthorized: true } };
+  }
+}
+
+function where(endpoint: string): RequestOptions {
+  if (endpoint.startsWith("unix:")) {
+    const socketPath = endpoint.slice("unix:".length).replace(/^\/\//, "");
+    return { socketPath, servername: CONTROLLER_NAME, host: CONTROLLER_NAME, headers: { host: CONTROLLER_NAME } };
+  }
+  const url = new URL(endpoint);
+  return { host: url.hostname.replace(/^\[|\]$/g, ""), port: url.port || DEFAULT_PORT, headers: {} };
+}
+
+/** Sends by node:https, with certificates of the cluster's own authority. */
+export function nodeTransport(files: Files): Transport {
+  const credentials = new Credentials(files);
+  return (endpoint, target, sent) =>
+    new Promise((resolve, reject) => {
+      const { agent, tls } = credentials.now();
+      const to = where(endpoint);
+      const headers = { ...to.headers, ...sent.headers, ...length(sent) };
+      const { method, signal } = sent;
+      // A new connection has an agent of its own, so that it is not one that waits.
+      const asked = request({ ...to, ...tls, headers, method, path: target, signal, agent: sent.reuse ? agent : new Agent({ keepAlive: false }) });
+      let connected = false;
+      const slow = setTimeout(() => asked.destroy(new NotSent(`${endpoint}: no connection within ${CONNECT} ms`)), CONNECT);
+      const made = () => {
+        connected = true;
+        clearTimeout(slow);
+      };
+      asked.once("socket", (socket) => {
+        if (asked.reusedSocket) made();
+        else (socket as TLSSocket).once("secureConnect", made);
+      });
+      asked.on("error", (error: NodeJS.ErrnoException) => {
+        clearTimeout(slow);
+        if (connected || signal.aborted || error instanceof NotSent) return reject(error);
+        const tlsReason = OF_CERTIFICATES.test(error.code ?? "") ? "CERTIFICATE_NOT_TRUSTED" : "";
+        return reject(new NotSent(`${endpoint}: ${error.message}`, tlsReason));
+      });
+      asked.once("response", (answer) => {
+        clearTimeout(slow);
+        const names = Object.entries(answer.headers).flatMap(([name, value]): [string, string][] => (typeof value === "string" ? [[name, value]] : []));
+        const status = answer.statusCode ?? 500;
+        const empty = status === 204 || status === 205 || status === 304;
+        const body = empty ? null : (Readable.toWeb(answer) as unknown as ReadableStream<Uint8Array>);
+        resolve(new Response(body, { status, headers: names }));
+      });
+      asked.end(sent.body);
+    });
+}
+
+function length(sent: Sent): Record<string, string> {
+  if (sent.body !== undefined) return { "content-length": String(Buffer.byteLength(sent.body)) };
+  return sent.method === "GET" || sent.method === "DELETE" ? {} : { "content-length": "0" };
+}
+
+/** What `connect` may be given: what railctl takes from options, and what a client is made of. */
+export type ConnectOptions = Given & Omit<ClientOptions, "transport" | "controller" | "token" | "tenant">;
+
+/** A client of the cluster that railctl would reach: arguments, then environment, then the context. Throws ConfigError. */
+export function connect(options: ConnectOptions = {}): Client {
+  const { timeoutMs, retry } = options;
+  const found = load(options);
+  const { controller, token, tenant } = found;
+  return new Client({ controller, token, tenant, timeoutMs, retry, transport: nodeTransport(found) });
+}
+
+export { load, type Found, type Given } from "./config.js";
