@@ -218,6 +218,7 @@ pub async fn until_ended(api: &Api, array: &Array, limit: Option<Duration>) -> R
 /// By uid: another array may take the name meanwhile. What is deleted on the way has ended before.
 async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1::Job>, Error> {
     let uid = |job: &v1::Job| job.metadata.clone().unwrap_or_default().uid;
+    let name = |job: &v1::Job| job.metadata.clone().unwrap_or_default().name;
     let mut jobs: BTreeMap<String, v1::Job> = array.jobs.iter().map(|job| (uid(job), job.clone())).collect();
     let mut waits: BTreeSet<String> =
         jobs.iter().filter(|(_, job)| !ended(job)).map(|(uid, _)| uid.clone()).collect();
@@ -244,15 +245,20 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
                     Err(status) => break Some(status),
                     Ok(None) => break None,
                     Ok(Some(event)) => {
-                        resumer.arrived(event.revision);
                         let kind = event.r#type();
+                        resumer.arrived(event.revision, kind == job_event::Type::Synced);
                         // Those that are not among what is there were deleted before.
                         if kind == job_event::Type::Synced && anew {
                             waits.retain(|uid| seen.contains(uid));
                         }
                         if let Some(job) = event.job {
                             let uid = uid(&job);
-                            if ended(&job) || kind == job_event::Type::Delete {
+                            if kind == job_event::Type::Delete && uid.is_empty() {
+                                // It is not known what it was: none of its name is there any more.
+                                waits.retain(|uid| {
+                                    jobs.get(uid).is_none_or(|known| name(known) != name(&job))
+                                });
+                            } else if ended(&job) || kind == job_event::Type::Delete {
                                 waits.remove(&uid);
                             }
                             seen.insert(uid.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_wire::v1;
+use proto_wire::v1::{self, job_event, node_event};
 
 use super::{
     array::{self, Named},
@@ -98,7 +98,7 @@ async fn follow(
                         Err(status) => break Some(status),
                         Ok(None) => break None,
                         Ok(Some(event)) => {
-                            resumer.arrived(event.revision);
+                            resumer.arrived(event.revision, event.r#type() == job_event::Type::Synced);
                             let Some(job) = event.job else { continue };
                             let is_wanted =
                                 wanted.as_ref().is_none_or(|wanted| wanted.contains(&JobRef::of(&job)));
@@ -124,7 +124,7 @@ async fn follow(
                             Err(status) => break Some(status),
                             Ok(None) => break None,
                             Ok(Some(event)) => {
-                                resumer.arrived(event.revision);
+                                resumer.arrived(event.revision, event.r#type() == node_event::Type::Synced);
                                 let Some(node) = event.node else { continue };
                                 let name = node.metadata.clone().unwrap_or_default().name;
                                 let is_wanted =

@@ -213,7 +213,7 @@ async fn read(
                 eprintln!("{}note: {text}", lines.prefix(chunk.rank));
             }
             Ok(Some(chunk)) => {
-                resumer.arrived(0);
+                resumer.works();
                 if let Some(chunk) = reported.fresh(chunk) {
                     print_bytes(&lines.take(&chunk))?;
                 }

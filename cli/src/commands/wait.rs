@@ -79,6 +79,8 @@ async fn follow(
     let mut resumer = Resumer::new(0);
     let mut known = false;
     loop {
+        // What is there comes anew: it may have been deleted meanwhile.
+        known &= resumer.revision != 0;
         let lost = match open_jobs(api, &job.tenant, &job.name, resumer.revision).await {
             Err(status) => Some(status),
             Ok(mut stream) => loop {
@@ -86,18 +88,14 @@ async fn follow(
                     Err(status) => break Some(status),
                     Ok(None) => break None,
                     Ok(Some(event)) => {
-                        resumer.arrived(event.revision);
                         let deleted = event.r#type() == job_event::Type::Delete;
-                        if event.r#type() == job_event::Type::Synced && !known {
+                        let synced = event.r#type() == job_event::Type::Synced;
+                        resumer.arrived(event.revision, synced);
+                        if synced && !known {
                             return Err(gone(job));
                         }
                         let Some(seen) = event.job else { continue };
-                        // Another job may have taken the name since.
-                        if seen
-                            .metadata
-                            .as_ref()
-                            .is_some_and(|metadata| !uid.is_empty() && metadata.uid != uid)
-                        {
+                        if is_another(&seen, uid, deleted) {
                             continue;
                         }
                         known = true;
@@ -114,6 +112,12 @@ async fn follow(
         };
         resumer.lost(&doing, lost).await?;
     }
+}
+
+/// Whether another job has taken the name since. A DELETE without the last value names no uid: then none of the name is there any more.
+fn is_another(seen: &v1::Job, uid: &str, deleted: bool) -> bool {
+    let found = seen.metadata.as_ref().map_or("", |metadata| metadata.uid.as_str());
+    !uid.is_empty() && found != uid && !(deleted && found.is_empty())
 }
 
 fn gone(job: &JobRef) -> Error {
@@ -162,6 +166,20 @@ mod tests {
             status: Some(v1::JobStatus { phase: phase.into(), reasons, attempt: 2, ..Default::default() }),
             ..Default::default()
         }
+    }
+
+    #[test]
+    fn another_job_of_the_name_is_not_taken_for_it() {
+        let seen = |uid: &str| v1::Job {
+            metadata: Some(v1::Metadata { uid: uid.into(), ..v1::Metadata::default() }),
+            ..v1::Job::default()
+        };
+        assert!(is_another(&seen("b"), "a", false) && is_another(&seen("b"), "a", true));
+        assert!(!is_another(&seen("a"), "a", false) && !is_another(&seen("b"), "", false));
+        assert!(
+            !is_another(&seen(""), "a", true),
+            "a DELETE without the last value is of whatever had the name"
+        );
     }
 
     #[test]

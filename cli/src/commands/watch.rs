@@ -1,6 +1,9 @@
 //! Lists as they change: first what is, then every change; resumed by revision when the connection is lost.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proto_rpc::{ErrorClass, Jitter, RetryPolicy, RpcError};
 use proto_wire::v1::{self, job_event, node_event};
@@ -25,7 +28,7 @@ pub struct Resumer {
     jitter: Jitter,
     failures: u32,
     away_since: Option<std::time::Instant>,
-    /// The revision of the last event that arrived; the next stream begins after it. 0: with the present state.
+    /// All changes up to it arrived; the next stream begins after it. 0: with the present state.
     pub revision: u64,
 }
 
@@ -41,10 +44,24 @@ impl Resumer {
         }
     }
 
-    /// Notes that an event of this revision arrived; the connection works.
-    pub fn arrived(&mut self, revision: u64) {
+    /// Notes that an event of this revision arrived.
+    ///
+    /// What is there comes in the order of names, each with the revision of its own last change, so that there is nothing to go on behind
+    /// before SYNCED. After it further changes of the same revision may follow, so that a stream goes on behind the one before.
+    pub fn arrived(&mut self, revision: u64, synced: bool) {
+        if !synced && self.revision == 0 {
+            // The next stream begins with it again: whatever is always lost on the way is waited for ever longer.
+            self.away_since = None;
+            return;
+        }
+        self.works();
+        let reached = if synced { revision } else { revision.saturating_sub(1) };
+        self.revision = self.revision.max(reached);
+    }
+
+    /// Notes that the connection works.
+    pub fn works(&mut self) {
         (self.failures, self.away_since) = (0, None);
-        self.revision = self.revision.max(revision);
     }
 
     /// Waits before the next attempt, or gives the error that ends the watch. A clean end of the stream is no status.
@@ -125,8 +142,8 @@ pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) 
                     Err(status) => break Some(status),
                     Ok(None) => break None,
                     Ok(Some(event)) => {
-                        resumer.arrived(event.revision);
                         let synced = event.r#type() == job_event::Type::Synced;
+                        resumer.arrived(event.revision, synced);
                         let deleted = event.r#type() == job_event::Type::Delete;
                         let Some(job) = event.job.clone().filter(|_| !synced) else { continue };
                         let phase = job.status.as_ref().map_or(0, |status| status.phase);
@@ -159,7 +176,7 @@ pub async fn nodes(args: &Get, names: &[String], output: Output, api: &Api) -> R
                     Err(status) => break Some(status),
                     Ok(None) => break None,
                     Ok(Some(event)) => {
-                        resumer.arrived(event.revision);
+                        resumer.arrived(event.revision, event.r#type() == node_event::Type::Synced);
                         let Some(node) = event.node.clone() else { continue };
                         let name = node.metadata.clone().unwrap_or_default().name;
                         let wanted =
@@ -190,27 +207,32 @@ struct Printer {
     wide: bool,
     header: bool,
     seen: BTreeMap<String, u64>,
+    /// The revision of the last DELETE, and of what it was: one revision may delete many things.
+    deleted: (u64, BTreeSet<String>),
 }
 
 impl Printer {
     fn new(output: Output, wide: bool) -> Self {
-        Self { output, wide, header: false, seen: BTreeMap::new() }
+        Self { output, wide, header: false, seen: BTreeMap::new(), deleted: (0, BTreeSet::new()) }
     }
 
-    /// True if this version was not yet printed.
-    fn fresh(&mut self, metadata: Option<&v1::Metadata>, deleted: bool) -> bool {
+    /// True if this version, or a DELETE of this revision, was not yet printed.
+    fn fresh(&mut self, metadata: Option<&v1::Metadata>, deleted: bool, revision: u64) -> bool {
         let Some(metadata) = metadata else { return true };
         let key = format!("{}/{}/{}", metadata.tenant, metadata.name, metadata.uid);
         if deleted {
             self.seen.remove(&key);
-            return true;
+            if self.deleted.0 != revision {
+                self.deleted = (revision, BTreeSet::new());
+            }
+            return self.deleted.1.insert(key);
         }
         let version = metadata.resource_version;
         self.seen.insert(key, version).is_none_or(|old| version == 0 || version > old)
     }
 
     fn job(&mut self, job: &v1::Job, event: &v1::JobEvent, deleted: bool) -> Result<(), Error> {
-        if !self.fresh(job.metadata.as_ref(), deleted) {
+        if !self.fresh(job.metadata.as_ref(), deleted, event.revision) {
             return Ok(());
         }
         match self.output {
@@ -231,7 +253,7 @@ impl Printer {
 
     fn node(&mut self, node: &v1::Node, event: &v1::NodeEvent) -> Result<(), Error> {
         let deleted = event.r#type() == node_event::Type::Delete;
-        if !self.fresh(node.metadata.as_ref(), deleted) {
+        if !self.fresh(node.metadata.as_ref(), deleted, event.revision) {
             return Ok(());
         }
         match self.output {
@@ -274,17 +296,41 @@ mod tests {
         let mut printer = Printer::new(Output::Table, false);
         let version =
             |resource_version| v1::Metadata { name: "a".into(), resource_version, ..Default::default() };
-        assert!(printer.fresh(Some(&version(5)), false));
-        assert!(!printer.fresh(Some(&version(5)), false));
-        assert!(printer.fresh(Some(&version(6)), false));
-        assert!(printer.fresh(Some(&version(6)), true) && printer.fresh(Some(&version(6)), false));
+        assert!(printer.fresh(Some(&version(5)), false, 5));
+        assert!(!printer.fresh(Some(&version(5)), false, 5));
+        assert!(printer.fresh(Some(&version(6)), false, 6));
+        assert!(printer.fresh(Some(&version(6)), true, 7) && !printer.fresh(Some(&version(6)), true, 7));
+        assert!(printer.fresh(Some(&version(8)), false, 8) && printer.fresh(Some(&version(8)), true, 9));
+    }
+
+    #[test]
+    fn a_snapshot_that_is_lost_begins_anew() {
+        let mut resumer = Resumer::new(0);
+        // In the order of names: the first one changed last.
+        resumer.arrived(9, false);
+        resumer.arrived(2, false);
+        assert_eq!(resumer.revision, 0, "more of what is there may follow");
+        resumer.arrived(9, true);
+        assert_eq!(resumer.revision, 9);
+    }
+
+    #[test]
+    fn a_revision_that_changed_much_is_asked_for_again() {
+        let mut resumer = Resumer::new(9);
+        resumer.arrived(10, false);
+        assert_eq!(resumer.revision, 9, "further changes of revision 10 may follow");
+        resumer.arrived(10, false);
+        resumer.arrived(12, false);
+        assert_eq!(resumer.revision, 11);
+        resumer.arrived(12, true);
+        assert_eq!(resumer.revision, 12, "SYNCED says that all of it came");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_is_resumed_where_that_can_help() {
         let mut resumer = Resumer::new(0);
-        resumer.arrived(7);
-        resumer.arrived(3);
+        resumer.arrived(7, true);
+        resumer.arrived(3, false);
         assert_eq!(resumer.revision, 7);
         resumer.lost("watch", Some(Status::unavailable("away"))).await.unwrap();
         resumer.lost("watch", None).await.unwrap();
