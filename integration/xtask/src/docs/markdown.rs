@@ -141,6 +141,7 @@ fn is_command(text: &str) -> bool {
         "rail-node-agent ",
         "rail-engine ",
         "rail-switch-agent ",
+        "rail-dra-driver ",
         "cargo ",
         "$ ",
     ];
