@@ -73,7 +73,7 @@ enum Bench {
     Qos(Options),
     /// Switches: what a check of both ends catches, the proof against deadlocks, paths of flows, and what large fabrics cost.
     Fabric(Options),
-    /// Other schedulers beside Railyard: jobs of a real Slurm, where they run and what that costs.
+    /// Other schedulers beside Railyard: jobs of a real Slurm, where they run and what that costs; claims of Kubernetes.
     Doors {
         #[command(flatten)]
         options: Options,

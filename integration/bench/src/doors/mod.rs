@@ -1,6 +1,7 @@
 //! Doors: Railyard used by other schedulers and libraries as they are. S1, jobs of a real Slurm run where Railyard would place them; S2, both are
-//! killed meanwhile; S3, batch scripts that were written for Slurm.
+//! killed meanwhile; S3, batch scripts that were written for Slurm. K2, claims of rails at Kubernetes' kubelet.
 
+mod claims;
 mod kills;
 mod scripts;
 mod settings;
@@ -14,5 +15,5 @@ use crate::report::Row;
 pub type Measure = fn(&Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Measure); 3] =
-    [("S1", slurm::placed), ("S2", kills::survived), ("S3", scripts::read)];
+pub const ROWS: [(&str, Measure); 4] =
+    [("S1", slurm::placed), ("S2", kills::survived), ("S3", scripts::read), ("K2", claims::prepared)];
