@@ -42,8 +42,7 @@ impl From<ConnectionError> for NetError {
             ConnectionError::Handle(_)
             | ConnectionError::OtherJob { .. }
             | ConnectionError::NoSuchRank { .. }
-            | ConnectionError::TooLarge { .. }
-            | ConnectionError::NoSuchTag { .. } => Code::InvalidUsage,
+            | ConnectionError::TooLarge { .. } => Code::InvalidUsage,
             ConnectionError::Refused { .. }
             | ConnectionError::Closed { .. }
             | ConnectionError::Protocol { .. } => Code::Remote,

@@ -1,6 +1,6 @@
 //! What a rank knows of its listeners and connections.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ConnectionError;
 use super::ids::RequestId;
@@ -29,11 +29,10 @@ pub(super) struct Sender {
     pub(super) remote: u32,
     pub(super) phase: Phase,
     pub(super) failed: Option<ConnectionError>,
-    /// Messages that the receiver has or had room for, and those that were sent.
-    pub(super) credit: u64,
-    pub(super) made: u64,
-    /// Requests that wait for credit or for a slot.
-    pub(super) queued: VecDeque<RequestId>,
+    /// By tag: messages that the receiver has room for and that were not sent.
+    pub(super) credits: BTreeMap<i32, usize>,
+    /// Requests that wait for credit or for a slot, each with its tag.
+    pub(super) queued: VecDeque<(i32, RequestId)>,
     /// Requests that were not found complete yet.
     pub(super) outstanding: usize,
     /// It is in the queue of those that can send.
@@ -47,20 +46,42 @@ impl Sender {
             remote: 0,
             phase: Phase::Connecting,
             failed: None,
-            credit: 0,
-            made: 0,
+            credits: BTreeMap::new(),
             queued: VecDeque::new(),
             outstanding: 0,
             listed: false,
         }
     }
 
-    /// Whether its next request can go out as far as the receiver is concerned.
-    pub(super) fn is_ready(&self) -> bool {
-        self.phase == Phase::Open
-            && self.failed.is_none()
-            && self.made < self.credit
-            && !self.queued.is_empty()
+    /// Where in the queue the next request is that can go out as far as the receiver is concerned.
+    pub(super) fn next(&self) -> Option<usize> {
+        if self.phase != Phase::Open || self.failed.is_some() || self.credits.is_empty() {
+            return None;
+        }
+        self.queued.iter().position(|(tag, _)| self.credits.contains_key(tag))
+    }
+
+    /// Takes the next request, and its credit.
+    pub(super) fn take(&mut self) -> Option<RequestId> {
+        let (tag, request) = self.queued.remove(self.next()?)?;
+        if let Some(left) = self.credits.get_mut(&tag) {
+            *left -= 1;
+            if *left == 0 {
+                self.credits.remove(&tag);
+            }
+        }
+        Some(request)
+    }
+
+    /// Whether the receiver has room for one more message with this tag than wait here.
+    pub(super) fn is_wanted(&self, tag: i32) -> bool {
+        let credit = self.credits.get(&tag).copied().unwrap_or(0);
+        credit > 0 && credit > self.queued.iter().filter(|(queued, _)| *queued == tag).count()
+    }
+
+    /// Messages that the receiver has room for and that were not sent.
+    pub(super) fn credit(&self) -> usize {
+        self.credits.values().sum()
     }
 }
 
@@ -70,8 +91,6 @@ pub(super) struct Receiver {
     pub(super) peer: u32,
     pub(super) remote: u32,
     pub(super) failed: Option<ConnectionError>,
-    /// Messages that there was or is room for.
-    pub(super) credit: u64,
     /// Requests for which not all messages have been announced, the oldest first.
     pub(super) open: VecDeque<RequestId>,
     /// Requests that were not found complete yet.
@@ -88,7 +107,6 @@ impl Receiver {
             peer,
             remote,
             failed: None,
-            credit: 0,
             open: VecDeque::new(),
             outstanding: 0,
             closed: false,

@@ -20,7 +20,7 @@ pub const HANDLE_BYTES: usize = 128;
 /// First bytes of every handle.
 const MAGIC: [u8; 8] = *b"RAILNCCL";
 /// Version of the layout, and of the protocol behind it.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Where the digest is, and where the connecting rank's note is.
 const DIGEST_AT: usize = 48;
 const NOTE_AT: usize = 120;

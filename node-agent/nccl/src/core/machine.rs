@@ -8,7 +8,7 @@ use super::connection::{Listener, Phase, Receiver, Sender};
 use super::handle::{HANDLE_BYTES, Handle};
 use super::ids::{Destination, ListenId, ReceiveId, RequestId, SendId, TransferId};
 use super::request::{Incoming, Outcome, Receive, Request, Send, Slot, Transfer};
-use super::wire::Message;
+use super::wire::{Message, Tags};
 use super::{ConnectionError, MAX_CONNECTIONS, MAX_RECEIVES, MAX_REQUESTS, MAX_WAITING};
 
 /// What a rank may have under way at its engine. All of it holds for sends and, again, for receives.
@@ -227,14 +227,16 @@ impl Machine {
         if sender.phase == Phase::Ended {
             return Err(ConnectionError::Closed { rank: sender.peer });
         }
-        if sender.outstanding >= MAX_REQUESTS * MAX_RECEIVES {
+        // Messages that nobody has room for yet must not keep out one that the receiver waits for.
+        let most = MAX_REQUESTS * MAX_RECEIVES * if sender.is_wanted(tag) { 2 } else { 1 };
+        if sender.outstanding >= most {
             return Ok(None);
         }
         sender.outstanding += 1;
         let request = RequestId(self.number());
         self.requests.insert(request, Request::Send(Send { sender: id, tag, bytes, done: false }));
         if let Some(sender) = self.senders.get_mut(&id) {
-            sender.queued.push_back(request);
+            sender.queued.push_back((tag, request));
         }
         self.list(id);
         Ok(Some(request))
@@ -264,8 +266,7 @@ impl Machine {
             return Ok(None);
         }
         receiver.outstanding += 1;
-        receiver.credit += messages.len() as u64;
-        let (peer, sender, total) = (receiver.peer, receiver.remote, receiver.credit);
+        let (peer, sender) = (receiver.peer, receiver.remote);
         let request = RequestId(self.number());
         let slots: Vec<Slot> = messages.iter().map(|&(room, tag)| Slot { tag, room, bytes: None }).collect();
         let left = slots.len();
@@ -273,13 +274,19 @@ impl Machine {
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.open.push_back(request);
         }
-        match self.notices.back_mut() {
-            Some((to, Message::Credit { sender: same, total: old })) if (*to, *same) == (peer, sender) => {
-                *old = total
-            }
-            _ => self.notices.push_back((peer, Message::Credit { sender, total })),
-        }
+        messages.iter().for_each(|&(_, tag)| self.credit(peer, sender, tag));
         Ok(Some(request))
+    }
+
+    /// Says to a sender that there is room for one more message; several travel together.
+    fn credit(&mut self, peer: u32, sender: u32, tag: i32) {
+        if let Some((to, Message::Credit { sender: same, tags })) = self.notices.back_mut()
+            && (*to, *same) == (peer, sender)
+            && tags.push(tag)
+        {
+            return;
+        }
+        self.notices.push_back((peer, Message::Credit { sender, tags: Tags::one(tag) }));
     }
 
     /// How a request stands.
@@ -384,7 +391,7 @@ impl Machine {
         }
         let Some(sender) = self.senders.get_mut(&send.sender) else { return };
         let before = sender.queued.len();
-        sender.queued.retain(|queued| *queued != id);
+        sender.queued.retain(|(_, queued)| *queued != id);
         if sender.queued.len() < before {
             sender.failed.get_or_insert(ConnectionError::Withdrawn { rank: sender.peer });
         }
@@ -430,9 +437,9 @@ impl Machine {
             return Some(Action::Notify { to: *to, words: message.words() });
         }
         while let Some(id) = self.ready.front().copied() {
-            let sender = self.senders.get(&id).filter(|sender| sender.is_ready());
-            let next = sender.and_then(|sender| Some((sender.peer, *sender.queued.front()?)));
-            let Some((to, request)) = next else {
+            let sender = self.senders.get(&id);
+            let next = sender.and_then(|sender| Some((sender.peer, *sender.queued.get(sender.next()?)?)));
+            let Some((to, (_, request))) = next else {
                 self.unlist(id);
                 continue;
             };
@@ -459,8 +466,7 @@ impl Machine {
     pub fn send_begun(&mut self) -> Option<TransferId> {
         let id = *self.ready.front()?;
         let sender = self.senders.get_mut(&id)?;
-        let request = sender.queued.pop_front()?;
-        sender.made += 1;
+        let request = sender.take()?;
         let (peer, receiver) = (sender.peer, sender.remote);
         // The next one in turn is another connection's.
         self.unlist(id);
@@ -533,7 +539,7 @@ impl Machine {
 
     fn list(&mut self, id: SendId) {
         if let Some(sender) = self.senders.get_mut(&id)
-            && sender.is_ready()
+            && sender.next().is_some()
             && !std::mem::replace(&mut sender.listed, true)
         {
             self.ready.push_back(id);

@@ -5,10 +5,11 @@
 //! are known to be ready, so that no call waits for what a program does and none passes the engine's limit while ranks are merely idle.
 //!
 //! - *Connect.* The handle names the receiver's rank and listener. The sender notifies it (connect); accepting notifies the sender (accept).
-//! - *Credit.* Each receive that is posted notifies the sender of how many messages the receiver has room for in all.
-//! - *Send.* A message goes out when there is credit: a notification says connection, tag and size, and the engine's send begins at once. The
-//!   receiver finds the place by order and tag, and begins the engine's receive with just that size. So a receive may be larger than what
-//!   comes, and its true size is known.
+//! - *Credit.* Each message of a receive that is posted is a credit, for one message with its tag.
+//! - *Send.* A message goes out when there is credit for its tag: a notification says connection, tag and size, and the engine's send begins at
+//!   once. The receiver finds the place by order and tag, and begins the engine's receive with just that size. So a receive may be larger than
+//!   what comes, and its true size is known. Messages with one tag keep their order; those with another one do not wait for them, since NCCL
+//!   shares a connection among pairs of ranks whose sends nobody orders.
 //! - *Order.* All messages between two ranks are one stream of calls of the engine: sends begin in the order of their notifications, and so do
 //!   receives. What comes for a connection that is closed is received and thrown away, for the stream's sake.
 //! - *Slots.* The engine takes so many calls of a rank at a time. Half of these are for sends, half for receives. A receive begins only when
@@ -97,16 +98,6 @@ pub enum ConnectionError {
         tag: i32,
         /// Bytes that the receive has room for.
         room: u64,
-    },
-    /// No receive of the group has the tag of a message.
-    #[error("rank {rank} sent {bytes} bytes with tag {tag}, which no receive of the oldest group has")]
-    NoSuchTag {
-        /// The rank that sent.
-        rank: u32,
-        /// Bytes of the message.
-        bytes: u64,
-        /// Its tag.
-        tag: i32,
     },
     /// The other rank does not keep to the protocol.
     #[error("rank {rank} said what cannot be: {what}; do all ranks load the same librail_nccl_net.so?")]

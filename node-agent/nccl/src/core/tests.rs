@@ -7,20 +7,27 @@ mod random;
 use proptest::prelude::*;
 
 use super::handle::{self, HANDLE_BYTES};
-use super::wire::Message;
+use super::wire::{MAX_CREDITS, Message, Tags};
 use super::{ConnectionError, Handle, HandleError, MAX_RECEIVES, MAX_REQUESTS, MAX_WAITING, Outcome};
 use net::Net;
 
 proptest! {
     #[test]
-    fn messages_are_read_as_written(kind in 0..8, numbers: (u32, u32), tag: i32, words: (u64, u64)) {
+    fn messages_are_read_as_written(
+        kind in 0..8, numbers: (u32, u32), tag: i32, words: (u64, u64), more in prop::collection::vec(any::<i32>(), 0..MAX_CREDITS),
+    ) {
         let (listener, cookie) = (numbers.1, words.0);
         let (sender, receiver) = numbers;
         let message = match kind {
             0 => Message::Connect { listener, cookie, sender },
             1 => Message::Accept { sender, receiver },
             2 => Message::Refuse { sender },
-            3 => Message::Credit { sender, total: words.0 },
+            3 => {
+                let mut tags = Tags::one(tag);
+                prop_assert!(more.iter().all(|tag| tags.push(*tag)));
+                prop_assert_eq!(tags.iter().skip(1).collect::<Vec<_>>(), more);
+                Message::Credit { sender, tags }
+            }
             4 => Message::Send { receiver, tag, bytes: words.1 },
             5 => Message::SenderClosed { receiver },
             6 => Message::ReceiverClosed { sender },
@@ -31,7 +38,8 @@ proptest! {
 
     #[test]
     fn any_words_are_a_message_or_none(words: [u64; 3], kind in 0_u64..10) {
-        for words in [words, [kind | words[0] << 32, words[1], words[2]], [kind | words[0] << 32, words[1] >> 32, 0]] {
+        let count = (words[1] & 7) << 8;
+        for words in [words, [kind | words[0] << 32, words[1], words[2]], [kind | words[0] << 32, words[1] >> 32, 0], [kind | count | words[0] << 32, words[1], 0]] {
             if let Some(message) = Message::read(words) {
                 prop_assert_eq!(message.words(), words);
             }
@@ -132,17 +140,13 @@ fn what_does_not_fit_fails_its_connection_alone() {
     let mut net = Net::new(2, 4);
     let (send, receive) = net.connect(0, 1);
     let (other, others) = net.connect(0, 1);
-    let (tagged, grouped) = net.connect(0, 1);
     let large = net.machines[1].receive(receive, &[(7, 5)]).unwrap().unwrap();
-    let group = net.machines[1].receive(grouped, &[(8, 1), (8, 2)]).unwrap().unwrap();
     let good = net.machines[1].receive(others, &[(9, 0)]).unwrap().unwrap();
     net.machines[0].send(send, 5, 8).unwrap().unwrap();
-    net.machines[0].send(tagged, 3, 8).unwrap().unwrap();
     let sent = net.machines[0].send(other, 0, 9).unwrap().unwrap();
     net.settle();
     let error = ConnectionError::TooLarge { rank: 0, bytes: 8, tag: 5, room: 7 };
     assert_eq!(net.machines[1].test(large), Err(error));
-    assert_eq!(net.machines[1].test(group), Err(ConnectionError::NoSuchTag { rank: 0, bytes: 8, tag: 3 }));
     assert_eq!(net.machines[1].test(good), Ok(Outcome::Done(vec![9])));
     assert_eq!(net.machines[0].test(sent), Ok(Outcome::Done(vec![9])));
 }
@@ -157,9 +161,78 @@ fn tags_count_for_single_messages() {
     net.machines[0].send(send, 1, 7).unwrap().unwrap();
     net.settle();
     assert_eq!(net.machines[1].test(first), Ok(Outcome::Done(vec![7])));
-    net.machines[0].send(send, 1, 8).unwrap().unwrap();
+    let early = net.machines[0].send(send, 1, 8).unwrap().unwrap();
     net.settle();
-    assert_eq!(net.machines[1].test(second), Err(ConnectionError::NoSuchTag { rank: 0, bytes: 8, tag: 1 }));
+    assert_eq!(net.machines[1].test(second), Ok(Outcome::Pending));
+    assert_eq!(net.machines[0].test(early), Ok(Outcome::Pending));
+    // One behind it has the tag that is wanted.
+    net.machines[0].send(send, 2, 6).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(second), Ok(Outcome::Done(vec![6])));
+    let third = net.machines[1].receive(receive, &[(8, 1)]).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(third), Ok(Outcome::Done(vec![8])));
+    assert_eq!(net.machines[0].test(early), Ok(Outcome::Done(vec![8])));
+}
+
+/// Pairs of ranks share a connection: the next message of one may come before the first of another.
+#[test]
+fn a_tag_does_not_wait_for_another() {
+    let mut net = Net::new(2, 4);
+    let (send, receive) = net.connect(0, 1);
+    let group = [(8, 1), (8, 2)];
+    let first = net.machines[1].receive(receive, &group).unwrap().unwrap();
+    let second = net.machines[1].receive(receive, &group).unwrap().unwrap();
+    for bytes in [3, 4] {
+        net.machines[0].send(send, 1, bytes).unwrap().unwrap();
+    }
+    net.settle();
+    for request in [first, second] {
+        assert_eq!(net.machines[1].test(request), Ok(Outcome::Pending));
+    }
+    for bytes in [5, 6] {
+        net.machines[0].send(send, 2, bytes).unwrap().unwrap();
+    }
+    net.settle();
+    assert_eq!(net.machines[1].test(first), Ok(Outcome::Done(vec![3, 5])));
+    assert_eq!(net.machines[1].test(second), Ok(Outcome::Done(vec![4, 6])));
+}
+
+/// However many messages wait with a tag that nobody wants, one that is wanted gets through; and what it may add has a bound.
+#[test]
+fn a_full_queue_does_not_keep_out_what_is_wanted() {
+    let mut net = Net::new(2, 4);
+    let (send, receive) = net.connect(0, 1);
+    let most = MAX_REQUESTS * MAX_RECEIVES;
+    for _ in 0..most {
+        net.machines[0].send(send, 1, 8).unwrap().unwrap();
+    }
+    assert_eq!(net.machines[0].send(send, 2, 8), Ok(None));
+    let wanted = net.machines[1].receive(receive, &[(8, 2)]).unwrap().unwrap();
+    net.settle();
+    let sent = net.machines[0].send(send, 2, 7).unwrap().unwrap();
+    assert_eq!(net.machines[0].send(send, 2, 8), Ok(None), "it is the only one");
+    net.settle();
+    assert_eq!(net.machines[1].test(wanted), Ok(Outcome::Done(vec![7])));
+    assert_eq!(net.machines[0].test(sent), Ok(Outcome::Done(vec![7])));
+}
+
+/// A sender that is given more room than there can be fails that connection alone.
+#[test]
+fn more_credit_than_can_be_fails_its_connection() {
+    let mut net = Net::new(2, 4);
+    let (send, _) = net.connect(0, 1);
+    let (other, others) = net.connect(0, 1);
+    let credit = Message::Credit { sender: send.0, tags: Tags::one(1) };
+    for _ in 0..=MAX_REQUESTS * MAX_RECEIVES {
+        net.machines[0].on_notification(1, credit.words());
+    }
+    let error = net.machines[0].send(send, 1, 8).unwrap_err();
+    assert!(matches!(error, ConnectionError::Protocol { rank: 1, .. }), "{error}");
+    let good = net.machines[1].receive(others, &[(9, 0)]).unwrap().unwrap();
+    net.machines[0].send(other, 0, 9).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(good), Ok(Outcome::Done(vec![9])));
 }
 
 /// Messages whose memory is gone are not sent, and end their connection alone; those that have begun arrive.

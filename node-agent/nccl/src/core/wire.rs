@@ -1,5 +1,8 @@
 //! What ranks notify each other of, in three words: the lowest byte of the first one is the kind.
 
+/// Most credits of one notification.
+pub const MAX_CREDITS: usize = 4;
+
 /// What one rank says to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
@@ -28,8 +31,8 @@ pub enum Message {
     Credit {
         /// Number of the connection at the sender.
         sender: u32,
-        /// Messages that it has or had room for since the connection began.
-        total: u64,
+        /// The tags that these messages are to have.
+        tags: Tags,
     },
     /// A message comes.
     Send {
@@ -57,6 +60,48 @@ pub enum Message {
     },
 }
 
+/// Tags of one to [`MAX_CREDITS`] messages, in the order of their places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tags {
+    count: usize,
+    tags: [i32; MAX_CREDITS],
+}
+
+impl Tags {
+    /// One tag.
+    #[must_use]
+    pub fn one(tag: i32) -> Self {
+        let mut tags = [0; MAX_CREDITS];
+        tags[0] = tag;
+        Self { count: 1, tags }
+    }
+
+    /// Adds a tag; `false` where there is no room for it.
+    pub fn push(&mut self, tag: i32) -> bool {
+        let Some(place) = self.tags.get_mut(self.count) else { return false };
+        *place = tag;
+        self.count += 1;
+        true
+    }
+
+    /// The tags.
+    pub fn iter(&self) -> impl Iterator<Item = i32> + '_ {
+        self.tags.iter().take(self.count).copied()
+    }
+
+    fn words(&self) -> [u64; 2] {
+        let [first, second, third, fourth] = self.tags.map(|tag| u64::from(tag.cast_unsigned()));
+        [first | second << 32, third | fourth << 32]
+    }
+
+    /// Reads `count` tags.
+    fn read(count: u64, [first, second]: [u64; 2]) -> Option<Self> {
+        let count = usize::try_from(count).ok().filter(|count| (1..=MAX_CREDITS).contains(count))?;
+        let tag = |word: u64, shift: u32| ((word >> shift & u64::from(u32::MAX)) as u32).cast_signed();
+        Some(Self { count, tags: [tag(first, 0), tag(first, 32), tag(second, 0), tag(second, 32)] })
+    }
+}
+
 impl Message {
     /// The words of a notification.
     #[must_use]
@@ -66,7 +111,10 @@ impl Message {
             Self::Connect { listener, cookie, sender } => [first(1, listener), cookie, sender.into()],
             Self::Accept { sender, receiver } => [first(2, sender), receiver.into(), 0],
             Self::Refuse { sender } => [first(3, sender), 0, 0],
-            Self::Credit { sender, total } => [first(4, sender), total, 0],
+            Self::Credit { sender, tags } => {
+                let [second, third] = tags.words();
+                [first(4 | (tags.count as u64) << 8, sender), second, third]
+            }
             Self::Send { receiver, tag, bytes } => {
                 [first(5, receiver), u64::from(u32::from_le_bytes(tag.to_le_bytes())), bytes]
             }
@@ -86,7 +134,6 @@ impl Message {
             1 => Self::Connect { listener: number, cookie: second, sender: small(third)? },
             2 => Self::Accept { sender: number, receiver: small(second)? },
             3 => Self::Refuse { sender: number },
-            4 => Self::Credit { sender: number, total: second },
             5 => {
                 let tag = i32::from_le_bytes(small(second)?.to_le_bytes());
                 Self::Send { receiver: number, tag, bytes: third }
@@ -94,6 +141,9 @@ impl Message {
             6 => Self::SenderClosed { receiver: number },
             7 => Self::ReceiverClosed { sender: number },
             8 => Self::Gone { receiver: number },
+            credit if credit & 0xff == 4 => {
+                Self::Credit { sender: number, tags: Tags::read(credit >> 8, [second, third])? }
+            }
             _ => return None,
         };
         (message.words() == words).then_some(message)

@@ -2,7 +2,7 @@
 
 use super::{
     ConnectionError, Destination, Incoming, ListenId, MAX_RECEIVES, MAX_REQUESTS, MAX_WAITING, Machine,
-    Message, Phase, ReceiveId, Request, SendId,
+    Message, Phase, ReceiveId, Request, RequestId, SendId, Tags,
 };
 
 impl Machine {
@@ -19,7 +19,7 @@ impl Machine {
                     sender.failed.get_or_insert(ConnectionError::Refused { rank: from });
                 });
             }
-            Message::Credit { sender, total } => self.on_credit(from, sender, total),
+            Message::Credit { sender, tags } => self.on_credit(from, sender, tags),
             Message::Send { receiver, tag, bytes } => self.on_send(from, ReceiveId(receiver), tag, bytes),
             Message::SenderClosed { receiver } => self.on_sender_closed(from, ReceiveId(receiver)),
             Message::ReceiverClosed { sender } => self.on_receiver_closed(from, sender),
@@ -58,14 +58,14 @@ impl Machine {
         }
     }
 
-    fn on_credit(&mut self, from: u32, sender: u32, total: u64) {
-        const MOST: u64 = (MAX_REQUESTS * MAX_RECEIVES) as u64;
+    fn on_credit(&mut self, from: u32, sender: u32, tags: Tags) {
+        const MOST: usize = MAX_REQUESTS * MAX_RECEIVES;
         self.on_sender(from, sender, |sender| {
-            if total <= sender.credit || total.saturating_sub(sender.made) > MOST {
+            tags.iter().for_each(|tag| *sender.credits.entry(tag).or_default() += 1);
+            if sender.credit() > MOST {
                 let what = "it has room for more messages than can be";
                 sender.failed.get_or_insert(ConnectionError::Protocol { rank: from, what });
-            } else {
-                sender.credit = total;
+                sender.credits.clear();
             }
         });
         self.list(SendId(sender));
@@ -122,22 +122,26 @@ impl Machine {
         }
     }
 
-    /// The place of a message: of the oldest receive that has one left, the first with its tag. NCCL gives the tag of a pair of ranks to single
+    /// The place of a message: the first with its tag of the oldest receive that has one left. NCCL gives the tag of a pair of ranks to single
     /// messages as well, for its groups get smaller towards their end, so that one of them may follow another pair's on the same connection.
     fn place_for(&mut self, from: u32, id: ReceiveId, tag: i32, bytes: u64) -> Option<Destination> {
         let receiver =
             self.receivers.get_mut(&id).filter(|r| r.peer == from && !r.closed && r.failed.is_none())?;
-        let Some(request) = receiver.open.front().copied() else {
+        let requests = &self.requests;
+        let free = |request: &RequestId| match requests.get(request) {
+            Some(Request::Receive(receive)) => {
+                receive.slots.iter().position(|slot| slot.bytes.is_none() && slot.tag == tag)
+            }
+            _ => None,
+        };
+        let found =
+            receiver.open.iter().enumerate().find_map(|(at, request)| Some((at, *request, free(request)?)));
+        let Some((at, request, index)) = found else {
             let what = "it sent a message for which there was no room";
             receiver.failed = Some(ConnectionError::Protocol { rank: from, what });
             return None;
         };
         let Some(Request::Receive(receive)) = self.requests.get_mut(&request) else { return None };
-        let mut slots = receive.slots.iter();
-        let Some(index) = slots.position(|slot| slot.bytes.is_none() && slot.tag == tag) else {
-            receiver.failed = Some(ConnectionError::NoSuchTag { rank: from, bytes, tag });
-            return None;
-        };
         let slot = &mut receive.slots[index];
         if bytes > slot.room {
             receiver.failed = Some(ConnectionError::TooLarge { rank: from, bytes, tag, room: slot.room });
@@ -145,7 +149,7 @@ impl Machine {
         }
         slot.bytes = Some(bytes);
         if receive.slots.iter().all(|slot| slot.bytes.is_some()) {
-            receiver.open.pop_front();
+            receiver.open.remove(at);
         }
         Some(Destination { request, index })
     }

@@ -1,4 +1,5 @@
-//! Programs at random: many connections in all directions, groups of receives, sizes below the room, and ends that close whenever they like.
+//! Programs at random: many connections in all directions, groups of receives, tags that overtake each other, sizes below the room, and ends
+//! that close whenever they like.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,18 +8,25 @@ use proto_random::Random;
 use super::net::Net;
 use crate::core::{MAX_RECEIVES, MAX_REQUESTS, Outcome, ReceiveId, RequestId, SendId};
 
+/// The number of a group, and a place in it.
+type Place = (usize, usize);
+
 /// A connection and what is planned for it.
 struct Line {
     from: usize,
     to: usize,
     send: SendId,
     receive: ReceiveId,
-    /// Sizes and tags that are yet to be sent; groups of (room, tag) that are yet to be received.
-    sends: VecDeque<(u64, i32)>,
+    /// By tag: sizes that are yet to be sent, and where each is to land (number of the group, place in it). Groups of (room, tag) that are yet to
+    /// be received.
+    sends: BTreeMap<i32, VecDeque<(u64, Place)>>,
     groups: VecDeque<Vec<(u64, i32)>>,
     /// Sizes that each place is to get, of requests under way.
     expected: BTreeMap<RequestId, Vec<u64>>,
     sending: VecDeque<(RequestId, u64)>,
+    /// Where each message that was sent is to land, and which request each group has become.
+    sent: Vec<(RequestId, Place)>,
+    received: Vec<RequestId>,
     receiving: VecDeque<RequestId>,
     plans: VecDeque<Vec<u64>>,
     open: [bool; 2],
@@ -29,18 +37,19 @@ fn line(net: &mut Net, rng: &mut Random, groups: usize) -> Line {
     let from = rng.index(ranks);
     let to = (from + 1 + rng.index(ranks - 1)) % ranks;
     let (send, receive) = net.connect(from, to);
-    let (mut sends, mut all, mut plans) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-    for _ in 0..groups {
+    let (mut sends, mut all, mut plans) =
+        (BTreeMap::<_, VecDeque<_>>::new(), VecDeque::new(), VecDeque::new());
+    // Pairs of ranks share the connection; each has a tag, and some have places in a group and others none.
+    let pairs = 1 + rng.index(2 * MAX_RECEIVES);
+    for number in 0..groups {
         let count = 1 + rng.index(MAX_RECEIVES);
         let room = |rng: &mut Random| rng.word() % [1, 30, 400, 2000][rng.index(4)];
         let group: Vec<(u64, i32)> =
-            (0..count).map(|tag| (room(rng), i32::try_from(tag).unwrap() - 3)).collect();
+            (0..count).map(|_| (room(rng), i32::try_from(rng.index(pairs)).unwrap() - 3)).collect();
         let sizes: Vec<u64> = group.iter().map(|(room, _)| rng.word() % (room + 1)).collect();
-        let mut order: Vec<usize> = (0..count).collect();
-        for at in (1..count).rev() {
-            order.swap(at, rng.index(at + 1));
+        for (at, (size, (_, tag))) in sizes.iter().zip(&group).enumerate() {
+            sends.entry(*tag).or_default().push_back((*size, (number, at)));
         }
-        sends.extend(order.iter().map(|at| (sizes[*at], group[*at].1)));
         all.push_back(group);
         plans.push_back(sizes);
     }
@@ -54,6 +63,8 @@ fn line(net: &mut Net, rng: &mut Random, groups: usize) -> Line {
         plans,
         expected: BTreeMap::new(),
         sending: VecDeque::new(),
+        sent: Vec::new(),
+        received: Vec::new(),
         receiving: VecDeque::new(),
         open: [true; 2],
     }
@@ -64,11 +75,19 @@ impl Line {
     fn act(&mut self, net: &mut Net, rng: &mut Random) -> bool {
         match rng.index(4) {
             0 => {
-                let Some(&(bytes, tag)) = self.sends.front() else { return false };
+                // Each pair of ranks sends in its own order, and at its own pace.
+                let tags: Vec<i32> = self.sends.keys().copied().collect();
+                let Some(tag) = tags.get(rng.index(tags.len().max(1))).copied() else { return false };
+                let queue = self.sends.get_mut(&tag).unwrap();
+                let (bytes, place) = *queue.front().unwrap();
                 let Some(request) = net.machines[self.from].send(self.send, tag, bytes).unwrap() else {
                     return false;
                 };
-                self.sends.pop_front();
+                queue.pop_front();
+                if queue.is_empty() {
+                    self.sends.remove(&tag);
+                }
+                self.sent.push((request, place));
                 self.sending.push_back((request, bytes));
                 true
             }
@@ -80,26 +99,29 @@ impl Line {
                 };
                 self.groups.pop_front();
                 self.expected.insert(request, self.plans.pop_front().unwrap());
+                self.received.push(request);
                 self.receiving.push_back(request);
                 true
             }
             2 => {
-                let Some(&(request, bytes)) = self.sending.front() else { return false };
+                let at = rng.index(self.sending.len().max(1));
+                let Some(&(request, bytes)) = self.sending.get(at) else { return false };
                 let outcome = net.machines[self.from].test(request).unwrap();
                 if outcome == Outcome::Pending {
                     return false;
                 }
                 assert_eq!(outcome, Outcome::Done(vec![bytes]));
-                self.sending.pop_front();
+                self.sending.remove(at);
                 true
             }
             _ => {
-                let Some(&request) = self.receiving.front() else { return false };
+                let at = rng.index(self.receiving.len().max(1));
+                let Some(&request) = self.receiving.get(at) else { return false };
                 match net.machines[self.to].test(request).unwrap() {
                     Outcome::Pending => false,
                     Outcome::Done(sizes) => {
                         assert_eq!(Some(sizes), self.expected.remove(&request));
-                        self.receiving.pop_front();
+                        self.receiving.remove(at);
                         true
                     }
                 }
@@ -112,6 +134,17 @@ impl Line {
             && self.groups.is_empty()
             && self.sending.is_empty()
             && self.receiving.is_empty()
+    }
+
+    /// Whether each message that has bytes landed in its own place.
+    fn check_places(&self, net: &Net) {
+        for (request, (group, at)) in &self.sent {
+            let landed = net.landed.get(&(self.to, self.received[*group], *at));
+            assert!(
+                landed.is_none_or(|found| *found == (self.from, *request)),
+                "{landed:?}, not {request:?}"
+            );
+        }
     }
 
     fn close(&mut self, net: &mut Net, end: usize) {
@@ -151,6 +184,7 @@ fn every_message_lands_in_its_place() {
         net.settle();
         assert!(net.is_quiet(), "seed {seed}");
         for line in &mut lines {
+            line.check_places(&net);
             let first = rng.index(2);
             line.close(&mut net, first);
             line.close(&mut net, 1 - first);

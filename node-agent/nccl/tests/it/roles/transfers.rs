@@ -25,6 +25,7 @@ pub fn ring(rank: &mut Rank) {
     assert!(good("iflush", rank.plugin.iflush(receiver)).is_null(), "nothing is to be flushed");
     singles(rank, sender, receiver);
     groups(rank, sender, receiver);
+    crossed(rank, sender, receiver);
     good("closeSend", rank.plugin.close_send(sender));
     good("closeRecv", rank.plugin.close_recv(receiver));
     rank.finish();
@@ -98,6 +99,36 @@ fn groups(rank: &Rank, sender: *mut std::ffi::c_void, receiver: *mut std::ffi::c
             );
             assert!(room[size(n)..].iter().all(|byte| *byte == UNTOUCHED));
         }
+    }
+}
+
+/// Pairs of ranks share the connection: all messages of one are sent before the first of the other.
+fn crossed(rank: &Rank, sender: *mut std::ffi::c_void, receiver: *mut std::ffi::c_void) {
+    const GROUPS: usize = 16;
+    let before = (rank.rank + rank.world - 1) % rank.world;
+    let size = |number: usize| 100 + 977 * number % 5000;
+    let mut rooms: Vec<[Vec<u8>; 2]> = (0..GROUPS).map(|_| [vec![0; 6000], vec![0; 6000]]).collect();
+    let mut received = Vec::new();
+    for [first, second] in &mut rooms {
+        received.push(rank.receive(receiver, &mut [(first, 1), (second, 2)]));
+    }
+    let numbers: Vec<usize> = (0..GROUPS).map(|n| 2 * n).chain((0..GROUPS).map(|n| 2 * n + 1)).collect();
+    let data: Vec<Vec<u8>> = numbers.iter().map(|n| fill(rank.rank as u64, *n as u64, size(*n))).collect();
+    let tag = |number: usize| if number.is_multiple_of(2) { 1 } else { 2 };
+    let sent: Vec<_> = numbers.iter().zip(&data).map(|(n, data)| rank.send(sender, data, tag(*n))).collect();
+    for (group, request) in received.into_iter().enumerate() {
+        let found = until("a group", || good("test", rank.plugin.test(request, 2)));
+        for (at, room) in rooms[group].iter().enumerate() {
+            let number = 2 * group + at;
+            assert_eq!(found[at] as usize, size(number));
+            assert!(
+                room[..size(number)] == fill(before as u64, number as u64, size(number)),
+                "message {number}"
+            );
+        }
+    }
+    for request in sent {
+        until("a send", || good("test", rank.plugin.test_blind(request)).then_some(()));
     }
 }
 
