@@ -29,7 +29,7 @@ impl Client {
     }
 
     /// Notifies rank `to`, be it subscribed or not. All notifications of this rank to another one arrive once, in order. `false` says that the
-    /// engine takes nothing at the moment: try again later.
+    /// engine takes nothing at the moment, because too many are under way or wait for that rank to take them: try again later.
     ///
     /// # Errors
     /// The job has failed, or the engine is gone.

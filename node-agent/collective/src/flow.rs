@@ -16,8 +16,9 @@
 //! * *Sending ahead.* A few small chunks may be sent before the peer has announced the operation, so that small operations
 //!   cost one trip for each step. Their number is bounded for each peer, and each has a slot there. The peer's
 //!   announcement of the operation gives the credit back.
-//! * *Notifications* are control frames of ranks. [`MAX_NOTIFICATIONS`](crate::units::MAX_NOTIFICATIONS) to each peer may be without its
-//!   acknowledgement, and it holds no more than as many that came before earlier ones.
+//! * *Notifications* are control frames of ranks. One to a peer is at most [`MAX_NOTIFICATIONS`](crate::units::MAX_NOTIFICATIONS)
+//!   further than the first that the peer has not acknowledged, so the peer holds no more than as many that came before earlier ones. An engine
+//!   that may make no more reads nothing of the rank that wants to, until it may.
 //! * *Control frames* need no permission. For each operation and peer there is one announcement, and one grant for a quarter
 //!   of a window; acknowledgements ride on other frames or stand for 48 KiB or two milliseconds.
 //!

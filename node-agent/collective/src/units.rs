@@ -22,7 +22,8 @@ pub const MAX_ACTIVE: u64 = 4;
 pub const MAX_OUTSTANDING: usize = 1024;
 /// Different (from, to, tag) that one machine remembers.
 pub const MAX_PAIRS: usize = 1 << 16;
-/// Notifications to one peer that it has not acknowledged, and those that wait to be handed to local ranks.
+/// How far a notification to a peer may be from the first that the peer has not acknowledged; and, for each node of the job, how many may wait
+/// to be handed to local ranks.
 pub const MAX_NOTIFICATIONS: usize = 1 << 16;
 /// Full capacity of a node over all its rails; what is left of it is told in these.
 pub const FULL: u16 = 1024;

@@ -165,6 +165,7 @@ impl Engine {
             self.serve_queues();
             self.complete_calls();
             self.hand_out_notifications();
+            self.retry_notifications();
             self.pass_time();
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use node_agent_collective::Notification;
 use node_agent_collective::units::Time;
 use node_agent_ipc::{Channel, Listener, PeerIdentity, Region, SocketError};
 
@@ -48,6 +49,8 @@ pub(crate) struct Connection {
     pub(crate) spare: usize,
     /// It takes notifications of other ranks.
     pub(crate) subscribed: bool,
+    /// A notification of its own that there is no room for: nothing more is read of it until there is.
+    pub(crate) stuck: Option<Notification>,
 }
 
 /// A packet for a rank whose socket was full.

@@ -72,7 +72,7 @@ pub enum Request {
     /// Hand this rank the notifications that are for it, from now on; answered by [`Reply::Subscribed`]. When the job's communicator fails, the
     /// connection as a whole is answered with the cause, since whoever waits for a notification has no call that would fail.
     Subscribe,
-    /// Notify another rank. Never answered: a rank that makes more than can be under way broke the protocol.
+    /// Notify another rank. Never answered: while as many are under way as can be, the engine reads nothing more of this rank.
     Notify {
         /// The rank that gets it.
         to: u32,

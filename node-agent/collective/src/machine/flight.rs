@@ -13,8 +13,7 @@ impl Machine {
         for token in tokens {
             let Some(flight) = self.flights.all.remove(token) else { continue };
             if matches!(flight.header.kind, Kind::Notify { .. }) {
-                let notifications = &mut self.peers[usize::from(flight.peer)].notifications;
-                notifications.unacknowledged = notifications.unacknowledged.saturating_sub(1);
+                self.peers[usize::from(flight.peer)].notifications.acknowledge(flight.header.value);
             }
             match flight.hold {
                 Hold::Slot(slot) => self.slots.free(slot),

@@ -11,7 +11,8 @@ impl Machine {
     /// A local rank notifies another one, here or on a peer. A peer that has left gets nothing, and that is no error.
     ///
     /// # Errors
-    /// A [`CallError`]: the ranks cannot be, the communicator has failed, or as many notifications are under way to that peer as may be.
+    /// A [`CallError`]: the ranks cannot be, the communicator has failed, or the first notification that the peer may not have is
+    /// [`MAX_NOTIFICATIONS`] back: then there is room later.
     pub fn notify(&mut self, notification: Notification) -> Result<(), CallError> {
         let Notification { from, to, words } = notification;
         if self.job.layout.local_index(from).is_none() {
@@ -38,12 +39,11 @@ impl Machine {
         if peer.left {
             return Ok(());
         }
-        if peer.notifications.unacknowledged >= MAX_NOTIFICATIONS {
+        if !peer.notifications.has_room() {
             return Err(full);
         }
         let value = peer.notifications.made;
         peer.notifications.made += 1;
-        peer.notifications.unacknowledged += 1;
         let header = self.control(Kind::Notify { from, to, words }, Key::Link, None);
         self.peers[usize::from(node)].control.push_back(crate::Header { value, ..header });
         Ok(())
@@ -68,9 +68,11 @@ impl Machine {
         if !sits(notification.to, self.job.layout.node) {
             return Err(FrameError::Rank(notification.to));
         }
+        // Those that wait to be handed out were acknowledged, so their makers do not count them: as many again may come.
+        let most = MAX_NOTIFICATIONS * self.peers.len();
         let state = &mut self.peers[usize::from(peer)].notifications;
         let ahead = number.checked_sub(state.taken).filter(|ahead| *ahead < MAX_NOTIFICATIONS as u64);
-        if ahead.is_none() || self.notifications.len() >= MAX_NOTIFICATIONS {
+        if ahead.is_none() || self.notifications.len() >= most {
             return Err(FrameError::Overrun);
         }
         if state.held.insert(number, notification).is_some() {

@@ -1,7 +1,7 @@
 //! Notifications of ranks: from a local rank to the collective core, and from there to the rank that each is for.
 
-use node_agent_collective::Notification;
 use node_agent_collective::units::MAX_NOTIFICATIONS;
+use node_agent_collective::{CallError, Notification};
 use node_agent_ipc::{Failure as RankFailure, RailSpeed, Reply};
 use tracing::debug;
 
@@ -18,14 +18,15 @@ impl Engine {
         }
         if let Some(connection) = self.ranks.connections.get_mut(&token) {
             connection.subscribed = true;
-            connection.spare = SPARE_REPLIES + MAX_NOTIFICATIONS;
+            connection.spare = SPARE_REPLIES + 2 * MAX_NOTIFICATIONS;
         }
         let speed = |rail: RailConfig| RailSpeed { rail: rail.rail, mbit: speed_of(&rail) };
         let rails = self.config.ordered_rails().into_iter().take(node_agent_ipc::MAX_RAILS);
         Ok(Reply::Subscribed { attempt: self.config.attempt, rails: rails.map(speed).collect() })
     }
 
-    /// A rank notifies another one. What cannot be told it is expelled for: it is no call that could fail.
+    /// A rank notifies another one. What cannot be told it is expelled for: it is no call that could fail. Where there is no room it waits, and
+    /// the rank behind it.
     pub(crate) fn notify(&mut self, token: usize, to: u32, words: [u64; 3]) {
         let Some(from) = self.ranks.connections.get(&token).and_then(|connection| connection.rank) else {
             return;
@@ -34,8 +35,42 @@ impl Engine {
         if self.machine.failure().is_some() || self.ending.draining.is_some() {
             return;
         }
-        if let Err(error) = self.machine.notify(Notification { from, to, words }) {
-            self.expel(token, &error.to_string());
+        let notification = Notification { from, to, words };
+        if !self.takes_more(to) {
+            return self.hold_up(token, notification);
+        }
+        match self.machine.notify(notification) {
+            // Those to ranks of this server, so that what waits for each is known.
+            Ok(()) => self.hand_out_notifications(),
+            Err(CallError::TooManyNotifications { .. }) => self.hold_up(token, notification),
+            Err(error) => self.expel(token, &error.to_string()),
+        }
+    }
+
+    /// Whether a rank of this server has not too many notifications to read already; those of other servers are their engines' affair.
+    fn takes_more(&self, to: u32) -> bool {
+        let connection = self.ranks.attached.get(&to).and_then(|token| self.ranks.connections.get(token));
+        connection.is_none_or(|connection| connection.late.len() < MAX_NOTIFICATIONS / 2)
+    }
+
+    fn hold_up(&mut self, token: usize, notification: Notification) {
+        if let Some(connection) = self.ranks.connections.get_mut(&token) {
+            connection.stuck = Some(notification);
+        }
+    }
+
+    /// Tries again what found no room, and goes on with the ranks that made it.
+    pub(crate) fn retry_notifications(&mut self) {
+        let stuck = self.ranks.connections.iter().filter(|(_, connection)| connection.stuck.is_some());
+        let stuck: Vec<usize> = stuck.map(|(token, _)| *token).collect();
+        for token in stuck {
+            let connection = self.ranks.connections.get_mut(&token);
+            let Some(Notification { to, words, .. }) = connection.and_then(|c| c.stuck.take()) else {
+                continue;
+            };
+            self.notify(token, to, words);
+            // What it sent meanwhile gives no event.
+            self.serve_rank(token);
         }
     }
 

@@ -72,15 +72,19 @@ impl Engine {
             late: VecDeque::new(),
             spare: SPARE_REPLIES,
             subscribed: false,
+            stuck: None,
         };
         self.ranks.connections.insert(token, connection);
         // What it sent before it was watched would give no event.
         self.serve_rank(token);
     }
 
-    /// Takes all packets of a connection.
+    /// Takes all packets of a connection, as long as what is in them finds room.
     pub(crate) fn serve_rank(&mut self, token: usize) {
         while let Some(connection) = self.ranks.connections.get(&token) {
+            if connection.stuck.is_some() {
+                return;
+            }
             let received = match connection.channel.receive() {
                 Ok(None) => return,
                 Ok(Some(received)) => received,

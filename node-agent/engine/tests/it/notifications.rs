@@ -149,6 +149,38 @@ fn the_cause_comes_behind_all_that_waits() {
     assert!(cause.contains("rank 2") && !cause.contains("rank 1"), "{cause}");
 }
 
+/// A rank that does not read holds up who notifies it, and nobody is lost by that, nor any notification.
+#[test]
+fn who_does_not_read_holds_up_who_notifies() {
+    const IDLE: Duration = Duration::from_millis(300);
+    let world = World::new(&[0, 0, 0], 0);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    [&one, &two].iter().for_each(|client| drop(client.subscribe().unwrap()));
+    let (mut made, mut idle) = (0, None::<Instant>);
+    // More than may wait anywhere: the engine takes no more before that.
+    while idle.is_none_or(|since| since.elapsed() < IDLE) {
+        if zero.notify(1, [made, 0, 0]).unwrap() {
+            (made, idle) = (made + 1, None);
+            assert!(made < 4 << 16, "what waits has no bound");
+        } else {
+            idle.get_or_insert_with(Instant::now);
+            std::thread::yield_now();
+        }
+    }
+    // Others are served meanwhile.
+    drop(two.alloc(4096).unwrap());
+    let mut came = 0;
+    while came < made {
+        assert_eq!(next(&one).unwrap(), Notification { from: 0, words: [came, 0, 0] });
+        came += 1;
+    }
+    notify(&zero, 2, [7; 3]);
+    assert_eq!(next(&two).unwrap().words, [7; 3]);
+    drop((zero, one, two));
+    let cause = world.engines[0].status().cause;
+    assert_eq!(cause, None);
+}
+
 /// What cannot be is no notification: its maker is told, and expelled.
 #[test]
 fn a_rank_that_is_not_there_cannot_be_notified() {
