@@ -2,7 +2,7 @@
 
 use rail_nccl_net::core::handle::{HANDLE_BYTES, note, set_note};
 use rail_nccl_net::core::wire::Message;
-use rail_nccl_net::core::{Action, Handle, Limits, Machine};
+use rail_nccl_net::core::{Action, Handle, Identity, Limits, Machine};
 
 /// Bytes of one notification: the rank that makes it, and its words.
 const NOTIFICATION: usize = 25;
@@ -12,7 +12,8 @@ const JOB: (u64, u32) = (1, 1);
 /// The bytes as a handle, and as notifications of rank 1 and of this one.
 pub fn run(data: &[u8]) {
     let limits = Limits { slots: 4, bytes: 1 << 20 };
-    let mut machine = Machine::new(JOB.0, JOB.1, 0, 2, limits);
+    let identity = Identity { job: JOB.0, attempt: JOB.1, rank: 0, world: 2, life: 0 };
+    let mut machine = Machine::new(identity, limits);
     if let Some(handle) = data.first_chunk::<HANDLE_BYTES>() {
         if let Ok(read) = Handle::decode(handle) {
             let mut again = read.encode();

@@ -1,6 +1,8 @@
 //! The attached rank: does what the core says. It notifies other ranks, begins and ends calls of the engine, and moves bytes.
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, Instant};
 
 use node_agent_client::{
@@ -8,7 +10,9 @@ use node_agent_client::{
 };
 
 use crate::core::handle::{self, HANDLE_BYTES};
-use crate::core::{Action, Limits, ListenId, Machine, Outcome, ReceiveId, RequestId, SendId, TransferId};
+use crate::core::{
+    Action, Identity, Limits, ListenId, Machine, Outcome, ReceiveId, RequestId, SendId, TransferId,
+};
 use crate::error::{Code, NetError};
 use crate::memory::{Lent, RegistrationId, Room};
 use crate::properties::Properties;
@@ -43,6 +47,8 @@ pub(crate) struct Attached {
     own: VecDeque<Vec<u8>>,
     /// By when connections that are being made must be there.
     connecting: BTreeMap<SendId, Instant>,
+    /// Until when senders may take to say that they know of receivers that are closed.
+    closing: VecDeque<(Instant, ReceiveId)>,
     /// How many answers had come when calls under way were last looked at, and when that was.
     seen: (u64, Instant),
     failed: Option<NetError>,
@@ -64,7 +70,11 @@ impl Attached {
         let max_bytes = MOST_BYTES.min(bytes);
         let slots = (world.max_outstanding.saturating_sub(SPARE_CALLS) / 2).max(1) as usize;
         let limits = Limits { slots, bytes };
-        let machine = Machine::new(job, subscription.attempt, client.rank(), world.size, limits);
+        // Seeded by the system, and another one for each that is made.
+        let life = RandomState::new().build_hasher().finish();
+        let identity =
+            Identity { job, attempt: subscription.attempt, rank: client.rank(), world: world.size, life };
+        let machine = Machine::new(identity, limits);
         let properties = Properties::new(job, world.node, &subscription.rails, max_bytes);
         Ok(Self {
             client,
@@ -75,6 +85,7 @@ impl Attached {
             under_way: BTreeMap::new(),
             own: VecDeque::new(),
             connecting: BTreeMap::new(),
+            closing: VecDeque::new(),
             seen: (0, Instant::now()),
             failed: None,
         })
@@ -105,9 +116,21 @@ impl Attached {
         self.machine.is_idle()
     }
 
-    /// Begins to leave without waiting.
-    pub(crate) fn leave(&self) {
+    /// Begins to leave without waiting. Those who receive from this rank hear that nothing more comes, as far as there is room to say so.
+    pub(crate) fn leave(&mut self) {
+        self.machine.close_all_sends();
+        while let Some(Action::Notify { to, words }) = self.machine.next_action() {
+            if to != self.client.rank() && !matches!(self.client.notify(to, words), Ok(true)) {
+                break;
+            }
+            self.machine.notified();
+        }
         self.client.leave();
+    }
+
+    /// How long another rank may take to answer.
+    fn limit(&self) -> Duration {
+        Duration::from_millis(self.client.world().op_timeout_ms.into())
     }
 
     /// Fails as the job has, if it has.
@@ -122,7 +145,7 @@ impl Attached {
 
     /// Connects to the listener of a handle, in which it notes meanwhile how far it is; `None` where it is not there yet.
     pub(crate) fn connect(&mut self, handle: &mut [u8; HANDLE_BYTES]) -> Result<Option<SendId>, NetError> {
-        let limit = Duration::from_millis(self.client.world().op_timeout_ms.into());
+        let limit = self.limit();
         let id = match handle::note(handle) {
             0 => {
                 let id = self.machine.connect(handle)?;
@@ -246,6 +269,7 @@ impl Attached {
 
     pub(crate) fn close_receive(&mut self, id: ReceiveId) -> Result<(), NetError> {
         let gone = self.machine.close_receive(id)?;
+        self.closing.push_back((Instant::now() + self.limit(), id));
         self.forget(&gone);
         Ok(())
     }
@@ -265,11 +289,22 @@ impl Attached {
     /// Takes what has come, ends calls of the engine that are over, and begins what can begin. Never waits for another rank.
     pub(crate) fn progress(&mut self) -> Result<(), NetError> {
         self.check()?;
+        self.abandon();
         let moved = self.take().and_then(|()| self.act());
         if let Err(error) = &moved {
             self.failed = Some(error.clone());
         }
         moved
+    }
+
+    /// Gives up receivers that were closed long ago.
+    fn abandon(&mut self) {
+        while let Some((until, id)) = self.closing.front().copied()
+            && until <= Instant::now()
+        {
+            self.closing.pop_front();
+            self.machine.abandon(id);
+        }
     }
 
     fn take(&mut self) -> Result<(), NetError> {

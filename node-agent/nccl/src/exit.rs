@@ -31,8 +31,8 @@ extern "C" fn leave() {
         }
         // Another thread that is in here holds it for a moment; one that never comes out must not keep the process.
         for _ in 0..1000 {
-            if let Some(process) = try_lock() {
-                if let Some(attached) = &process.attached {
+            if let Some(mut process) = try_lock() {
+                if let Some(attached) = &mut process.attached {
                     attached.leave();
                 }
                 return;

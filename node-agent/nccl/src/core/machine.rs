@@ -20,6 +20,21 @@ pub struct Limits {
     pub bytes: u64,
 }
 
+/// Whose connections they are.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity {
+    /// A digest of the job's uid.
+    pub job: u64,
+    /// Attempt of the job, from 1.
+    pub attempt: u32,
+    /// The rank.
+    pub rank: u32,
+    /// Ranks of the job.
+    pub world: u32,
+    /// A number that no other life of this rank has: what is late from one is not taken for another's.
+    pub life: u64,
+}
+
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -74,12 +89,13 @@ impl UnderWay {
 /// All connections of one rank. See the module for the protocol.
 #[derive(Debug)]
 pub struct Machine {
-    job: u64,
-    attempt: u32,
-    rank: u32,
-    world: u32,
+    identity: Identity,
     limits: Limits,
     next: u64,
+    /// Number of the last listener or connection. They begin anywhere, so that those of one life are not those of another.
+    last: u32,
+    /// How many listeners and connections there have been.
+    made: u32,
     listeners: BTreeMap<ListenId, Listener>,
     pub(super) senders: BTreeMap<SendId, Sender>,
     pub(super) receivers: BTreeMap<ReceiveId, Receiver>,
@@ -98,16 +114,15 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A rank without connections. `job` is a digest of the job's uid.
+    /// A rank without connections.
     #[must_use]
-    pub fn new(job: u64, attempt: u32, rank: u32, world: u32, limits: Limits) -> Self {
+    pub fn new(identity: Identity, limits: Limits) -> Self {
         Self {
-            job,
-            attempt,
-            rank,
-            world,
+            identity,
             limits,
             next: 0,
+            last: (identity.life >> 32) as u32,
+            made: 0,
             listeners: BTreeMap::new(),
             senders: BTreeMap::new(),
             receivers: BTreeMap::new(),
@@ -127,11 +142,15 @@ impl Machine {
         self.next
     }
 
-    /// A number that no connection of this rank has had.
+    /// A number that no listener and no connection of this life has had, never 0.
     fn short_number(&mut self) -> Result<u32, ConnectionError> {
-        let number = self.number();
-        u32::try_from(number)
-            .map_err(|_| ConnectionError::TooMany { what: "connections over time", most: u32::MAX as usize })
+        let most = u32::MAX - 1;
+        if self.made >= most {
+            return Err(ConnectionError::TooMany { what: "connections over time", most: most as usize });
+        }
+        self.made += 1;
+        self.last = self.last.checked_add(1).unwrap_or(1);
+        Ok(self.last)
     }
 
     fn room(&self) -> Result<(), ConnectionError> {
@@ -151,9 +170,9 @@ impl Machine {
     pub fn listen(&mut self) -> Result<(ListenId, [u8; HANDLE_BYTES]), ConnectionError> {
         self.room()?;
         let listener = self.short_number()?;
-        // Not a secret: it tells this listener from one of another life of this process.
-        let cookie = super::handle::digest(&[self.job.to_le_bytes(), self.number().to_le_bytes()].concat());
-        let (job, attempt, rank) = (self.job, self.attempt, self.rank);
+        let Identity { job, attempt, rank, life, .. } = self.identity;
+        // Not a secret: it tells this listener from one of another life of this rank.
+        let cookie = super::handle::digest(&[life, listener.into()].map(u64::to_le_bytes).concat());
         let handle = Handle { job, attempt, rank, listener, cookie };
         self.listeners.insert(ListenId(listener), Listener { cookie, waiting: VecDeque::new() });
         Ok((ListenId(listener), handle.encode()))
@@ -165,12 +184,13 @@ impl Machine {
     /// The handle cannot be, or there are too many connections.
     pub fn connect(&mut self, handle: &[u8; HANDLE_BYTES]) -> Result<SendId, ConnectionError> {
         let Handle { job, attempt, rank, listener, cookie } = Handle::decode(handle)?;
-        if (job, attempt) != (self.job, self.attempt) {
-            let here = format!("job {:016x}, attempt {}", self.job, self.attempt);
+        let own = self.identity;
+        if (job, attempt) != (own.job, own.attempt) {
+            let here = format!("job {:016x}, attempt {}", own.job, own.attempt);
             return Err(ConnectionError::OtherJob { rank, here });
         }
-        if rank >= self.world {
-            return Err(ConnectionError::NoSuchRank { rank, world: self.world });
+        if rank >= own.world {
+            return Err(ConnectionError::NoSuchRank { rank, world: own.world });
         }
         self.room()?;
         let sender = self.short_number()?;
@@ -379,6 +399,23 @@ impl Machine {
             }
         }
         Ok(gone)
+    }
+
+    /// Nobody waits any longer for the sender to know that this receiver is closed: it may have ended without a word. What comes all the same
+    /// goes nowhere.
+    pub fn abandon(&mut self, id: ReceiveId) {
+        if self.receivers.get(&id).is_some_and(|receiver| receiver.closed) {
+            self.receivers.remove(&id);
+        }
+    }
+
+    /// Closes all connections on which this rank sends: its process ends.
+    pub fn close_all_sends(&mut self) {
+        let all: Vec<SendId> = self.senders.keys().copied().collect();
+        for id in all {
+            // It is there, so it can be closed.
+            let _ = self.close_send(id);
+        }
     }
 
     /// The bytes of a send cannot be read any more. Where it has not begun it never will: the receiver would take the next message in its

@@ -27,7 +27,7 @@ pub mod wire;
 
 pub use handle::{Handle, HandleError};
 pub use ids::{Destination, ListenId, ReceiveId, RequestId, SendId, TransferId};
-pub use machine::{Action, Limits, Machine};
+pub use machine::{Action, Identity, Limits, Machine};
 pub use request::Outcome;
 
 /// Most messages of one receive.

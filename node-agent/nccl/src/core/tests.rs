@@ -55,6 +55,8 @@ proptest! {
         for (kind, number, (second, third)) in words {
             // A rank that announces what never comes holds up who waits for it, until the engine fails the job: it is of the same job.
             let third = if kind == 5 { 0 } else { third % 16 };
+            // Numbers of listeners and connections that are there, and others near them.
+            let number = (u64::from(receive.0) + number).saturating_sub(4);
             net.machines[1].on_notification(2, [kind | number << 32, second % 16, third]);
         }
         let sent = net.machines[0].send(send, 0, 7).unwrap().unwrap();
@@ -275,6 +277,73 @@ fn what_is_withdrawn_is_not_sent() {
     net.machines[0].close_send(other).unwrap();
     net.settle();
     assert!(net.is_quiet() && net.machines.iter().all(super::Machine::is_idle));
+}
+
+/// A listener is of one life of its rank: a handle of the one before is not taken for it, whatever numbers both have.
+#[test]
+fn a_handle_of_an_earlier_life_is_refused() {
+    let mut net = Net::new(2, 4);
+    let (_, old) = net.machines[1].listen().unwrap();
+    net.replace(1);
+    let (listener, new) = net.machines[1].listen().unwrap();
+    let [old_handle, new_handle] = [old, new].map(|handle| Handle::decode(&handle).unwrap());
+    assert_ne!(old_handle.cookie, new_handle.cookie);
+    assert_ne!(old_handle.listener, new_handle.listener);
+    // Even if it had the same number.
+    let forged = Handle { listener: new_handle.listener, ..old_handle }.encode();
+    for handle in [old, forged] {
+        let id = net.machines[0].connect(&handle).unwrap();
+        net.settle();
+        assert_eq!(net.machines[1].accept(listener), Ok(None));
+        assert_eq!(net.machines[0].is_connected(id), Err(ConnectionError::Refused { rank: 1 }));
+    }
+    let id = net.machines[0].connect(&new).unwrap();
+    net.settle();
+    assert!(net.machines[1].accept(listener).unwrap().is_some());
+    net.settle();
+    assert_eq!(net.machines[0].is_connected(id), Ok(true));
+}
+
+/// What is late for a connection of an earlier life reaches none of this one.
+#[test]
+fn what_is_late_reaches_no_other_life() {
+    let mut net = Net::new(2, 4);
+    let (_, receive) = net.connect(0, 1);
+    net.machines[1].receive(receive, &[(8, 0); 8]).unwrap().unwrap();
+    net.replace(0);
+    let (send, waits) = net.connect(0, 1);
+    net.settle();
+    let sent = net.machines[0].send(send, 0, 8).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[0].test(sent), Ok(Outcome::Pending), "nobody has room for it yet");
+    let came = net.machines[1].receive(waits, &[(8, 0)]).unwrap().unwrap();
+    net.settle();
+    assert_eq!(net.machines[1].test(came), Ok(Outcome::Done(vec![8])));
+}
+
+/// A sender whose process ends closes on its way; one that ends without a word is not waited for.
+#[test]
+fn a_closed_receiver_does_not_wait_for_a_sender_that_has_ended() {
+    let mut net = Net::new(2, 4);
+    let (_, receive) = net.connect(0, 1);
+    net.machines[0].close_all_sends();
+    net.settle();
+    net.machines[1].close_receive(receive).unwrap();
+    net.settle();
+    assert!(net.machines.iter().all(super::Machine::is_idle));
+    let (_, receive) = net.connect(0, 1);
+    net.machines[1].abandon(receive);
+    assert!(!net.machines[1].is_idle(), "it is not closed");
+    net.replace(0);
+    net.machines[1].close_receive(receive).unwrap();
+    net.settle();
+    assert!(net.machines[1].is_draining());
+    net.machines[1].abandon(receive);
+    assert!(net.machines.iter().all(super::Machine::is_idle));
+    // What comes all the same is received, and goes nowhere.
+    let late = Message::Send { receiver: receive.0, tag: 0, bytes: 8 };
+    net.machines[1].on_notification(0, late.words());
+    assert!(net.machines[1].is_draining());
 }
 
 #[test]

@@ -38,6 +38,11 @@ impl Hub {
         put(&self.values, OVER, "");
     }
 
+    /// Puts something for ranks that wait for it.
+    pub fn put(&self, name: &str, value: &str) {
+        put(&self.values, name, value);
+    }
+
     /// Waits until somebody has put it.
     pub fn get(&self, name: &str) -> Option<String> {
         get(&self.values, name)

@@ -101,6 +101,18 @@ fn a_rank_that_is_lost_is_named_to_those_who_wait_for_it() {
     }
 }
 
+/// A rank leaves with its last communicator, also where the rank that sent to it has ended without closing.
+#[test]
+fn a_closed_receiver_does_not_hold_a_rank() {
+    let world = World::new(&[0, 1], 1);
+    let outputs = world.run_with("ended", &[], || {
+        assert!(world.hub().get("left").is_some(), "rank 1 has failed");
+        roles::until("rank 1 to leave", || world.attached(1).is_empty().then_some(()));
+        world.hub().put("seen", "yes");
+    });
+    expect_good(&outputs);
+}
+
 #[test]
 fn without_a_job_the_cause_is_logged() {
     let mut plugin = plugin::Plugin::load(&world::library(), 12);

@@ -50,6 +50,7 @@ fn as_rank() {
         "deregister" => registered::run(&mut rank),
         "refused" => closing::refused(&mut rank),
         "lost" => closing::lost(&mut rank),
+        "ended" => closing::ended(&mut rank),
         other => panic!("there is no role {other}"),
     }
 }

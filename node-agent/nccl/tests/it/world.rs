@@ -95,6 +95,16 @@ impl World {
         self.wires.iter().filter(|(of, _)| *of == rail).map(|(_, wire)| wire.carried()).sum()
     }
 
+    /// Ranks that are attached to a node's engine.
+    pub fn attached(&self, node: usize) -> Vec<u32> {
+        match control::ask(&self.room.path().join(format!("engine{node}.control")), &Request::Status {}, LONG)
+            .unwrap()
+        {
+            Reply::Status(status) => status.attached,
+            other => panic!("not a status: {other:?}"),
+        }
+    }
+
     /// What ranks say to each other and to the test.
     pub fn hub(&self) -> &Hub {
         &self.hub

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proto_random::Random;
 
-use crate::core::{Action, Destination, Limits, Machine, ReceiveId, RequestId, SendId, TransferId};
+use crate::core::{Action, Destination, Identity, Limits, Machine, ReceiveId, RequestId, SendId, TransferId};
 
 /// The job's digest.
 const JOB: u64 = 1;
@@ -23,19 +23,34 @@ pub struct Net {
     /// What landed where: the receiving rank and place, and the request that was sent.
     pub landed: BTreeMap<(usize, RequestId, usize), (usize, RequestId)>,
     slots: usize,
+    lives: u64,
+}
+
+/// A rank in one of its lives.
+fn machine(rank: u32, ranks: usize, slots: usize, life: u64) -> Machine {
+    let limits = Limits { slots, bytes: 1000 };
+    let life = life.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Machine::new(Identity { job: JOB, attempt: 1, rank, world: u32::try_from(ranks).unwrap(), life }, limits)
 }
 
 impl Net {
     pub fn new(ranks: usize, slots: usize) -> Self {
-        let limits = Limits { slots, bytes: 1000 };
-        let machine = |rank| Machine::new(JOB, 1, rank, u32::try_from(ranks).unwrap(), limits);
+        let machine = |rank| machine(rank, ranks, slots, u64::from(rank) + 1);
         Self {
             machines: (0..u32::try_from(ranks).unwrap()).map(machine).collect(),
             wires: BTreeMap::new(),
             streams: BTreeMap::new(),
             landed: BTreeMap::new(),
             slots,
+            lives: ranks as u64,
         }
+    }
+
+    /// A rank's process ends without a word, and another one takes its place. What was on its way to the first comes to the second.
+    pub fn replace(&mut self, rank: usize) {
+        self.lives += 1;
+        self.machines[rank] =
+            machine(u32::try_from(rank).unwrap(), self.machines.len(), self.slots, self.lives);
     }
 
     /// A new connection, accepted at once.

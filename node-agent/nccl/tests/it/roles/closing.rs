@@ -113,3 +113,24 @@ pub fn lost(rank: &mut Rank) {
     assert_eq!(rank.plugin.listen().map_err(|code| code != 0), Err(true));
     assert_eq!(rank.plugin.isend(null_mut(), &[1], 0), Err(3));
 }
+
+/// The sender's process ends without closing anything; the receiver closes, and can leave.
+pub fn ended(rank: &mut Rank) {
+    let (sender, receiver) = rank.ring("ring");
+    let mut room = [0; 100];
+    let received = rank.receive(receiver, &mut [(&mut room, 0)]);
+    let data = fill(3, rank.rank as u64, 100);
+    let sent = rank.send(sender, &data, 0);
+    until("a message", || good("test", rank.plugin.test_blind(received)).then_some(()));
+    until("a send", || good("test", rank.plugin.test_blind(sent)).then_some(()));
+    rank.meeting.barrier("received");
+    if rank.rank == 0 {
+        // As a program that returns from `main`.
+        return;
+    }
+    good("closeSend", rank.plugin.close_send(sender));
+    good("closeRecv", rank.plugin.close_recv(receiver));
+    good("finalize", rank.plugin.finalize());
+    rank.meeting.put("left", "yes");
+    rank.meeting.get("seen");
+}
