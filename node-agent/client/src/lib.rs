@@ -44,7 +44,7 @@ pub use gpu::{GpuBuffer, GpuPlace, TransferPath};
 pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use node_agent_gpu::export::{ExportError, Gpus};
-pub use node_agent_ipc::{Element, Failure, FailureCode, RailBytes, RailSpeed, Welcome};
+pub use node_agent_ipc::{Element, Failure, FailureCode, RailBytes, RailModel, RailSpeed, Welcome};
 pub use notification::Notification;
 pub use notify::Subscription;
 pub use pending::Pending;

@@ -1,6 +1,6 @@
 //! Notifications: a few words from one rank to another, which need no call of the other rank.
 
-use node_agent_ipc::{RailSpeed, Reply, Request};
+use node_agent_ipc::{RailModel, RailSpeed, Reply, Request};
 
 use crate::notification::Notification;
 use crate::{Client, Error};
@@ -35,6 +35,19 @@ impl Client {
     /// The job has failed, or the engine is gone.
     pub fn notify(&self, to: u32, words: [u64; 3]) -> Result<bool, Error> {
         self.link.notify(to, words)
+    }
+
+    /// What rails between servers cost. All ranks of the job that ask with the same key are told the same, whenever they do: what the engine of the
+    /// first node had measured when it was asked first. It remembers some thousands of keys. Waits for engines, for no other rank.
+    ///
+    /// # Errors
+    /// The job has failed, the engine is gone, or nobody answers in time.
+    pub fn agree(&self, key: u64) -> Result<RailModel, Error> {
+        let id = self.link.submit(&Request::Agree { key })?;
+        match self.link.wait(id, "agree", self.link.control_timeout())?.reply {
+            Reply::Agreed(model) => Ok(model),
+            _ => Err(Error::Engine { cause: "asked what rails cost, got something else".into() }),
+        }
     }
 
     /// The oldest notification that nobody has taken, without waiting.

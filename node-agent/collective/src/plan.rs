@@ -207,8 +207,9 @@ pub fn unfit(
     }
 }
 
-/// Predicted time in nanoseconds of an algorithm that fits.
-fn predict(algorithm: Algorithm, call: &Call, layout: &Layout, config: &Config, plan: &Plan) -> u64 {
+/// Predicted time in nanoseconds of an algorithm, by the model of this module alone: whether it fits is what [`unfit`] says.
+#[must_use]
+pub fn predict(algorithm: Algorithm, call: &Call, layout: &Layout, config: &Config, plan: &Plan) -> u64 {
     let nodes = layout.nodes();
     let others = nodes.saturating_sub(1) as u128;
     let widest = layout.ranks_of.iter().map(Vec::len).max().unwrap_or(1) as u128;

@@ -1,5 +1,6 @@
 //! The progress loop: one thread, one poll, everything in turn.
 
+mod agreements;
 mod board;
 mod callers;
 mod calls;
@@ -21,6 +22,7 @@ use node_agent_collective::{Machine, Plan};
 use node_agent_engine_transport::{Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, Waker, drive};
 use tracing::{info, warn};
 
+use crate::agreements::Agreements;
 use crate::board::stopping;
 use crate::calls::Calls;
 use crate::carry::CarrySetup;
@@ -90,6 +92,7 @@ pub struct Engine {
     /// One for each rail, in the order that engines count them.
     pub(crate) watches: Vec<Watch>,
     pub(crate) tokens: Tokens,
+    pub(crate) agreements: Agreements,
     ending: Ending,
 }
 
@@ -131,6 +134,7 @@ impl Engine {
             ranks,
             supervisor,
             tokens,
+            agreements: Agreements::default(),
         })
     }
 

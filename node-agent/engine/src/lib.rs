@@ -14,6 +14,7 @@ pub mod bench_engine;
 pub mod config;
 pub mod control;
 
+mod agreements;
 mod board;
 mod callers;
 mod calls;

@@ -38,7 +38,7 @@ pub use descriptors::close_on_exec;
 pub use device::{Lent, MAX_NEIGHBOURS};
 pub use element::Element;
 pub use fold::fold;
-pub use message::{Failure, FailureCode, RailBytes, RailSpeed, Reply, Request, Welcome};
+pub use message::{Failure, FailureCode, RailBytes, RailModel, RailSpeed, Reply, Request, Welcome};
 pub use post::{Post, Span};
 pub use queues::{
     Absurd, Acceptor, Completer, ENTRY, Lines, Pushed, Queues, Submitter, Taker, entry, to_entry,

@@ -79,6 +79,12 @@ pub enum Request {
         /// What it says.
         words: [u64; 3],
     },
+    /// What do rails cost, in numbers that are equal for all ranks of the job that ask with this key, whenever they do? Answered by
+    /// [`Reply::Agreed`].
+    Agree {
+        /// What the ranks that ask have in common.
+        key: u64,
+    },
     /// The rank is finished: what follows is a clean close. Answered by [`Reply::Done`].
     Detach,
 }
@@ -120,6 +126,8 @@ pub enum Reply {
         /// What it says.
         words: [u64; 3],
     },
+    /// What rails cost, as all that ask with this key are told.
+    Agreed(RailModel),
     /// The request was done; there is nothing else to say.
     Done,
     /// Not done, and why.
@@ -163,6 +171,21 @@ pub struct RailSpeed {
     pub rail: u16,
     /// Speed of its port in Mbit/s; 0 where the kernel does not say.
     pub mbit: u32,
+}
+
+/// What rails between servers cost, as measured when it was asked for first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RailModel {
+    /// Rails that carried data.
+    pub rails: u16,
+    /// What was left of the capacity of the weakest node over all its rails, in 1024ths.
+    pub capacity: u16,
+    /// Time of a trip, in nanoseconds.
+    pub alpha_ns: u32,
+    /// Time to hand over or to take a message, in nanoseconds.
+    pub overhead_ns: u32,
+    /// Time of a byte on one rail, in picoseconds.
+    pub beta_ps: u32,
 }
 
 /// Counters of one rail.
@@ -286,6 +309,7 @@ impl Request {
     const LEND: u16 = 13;
     const SUBSCRIBE: u16 = 14;
     const NOTIFY: u16 = 15;
+    const AGREE: u16 = 16;
 
     /// The packet of this request under `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -307,6 +331,7 @@ impl Request {
             Self::Queues => header(Self::QUEUES, id),
             Self::Doorbell => header(Self::DOORBELL, id),
             Self::Subscribe => header(Self::SUBSCRIBE, id),
+            Self::Agree { key } => with(Self::AGREE, id, |w| w.u64(*key)),
             Self::Notify { to, words } => with(Self::NOTIFY, id, |w| put_words(w.u32(*to), words)),
             Self::Lend { offset, bytes, gpu } => {
                 with(Self::LEND, id, |w| w.u64(*offset).u64(*bytes).text(gpu, MAX_GPU))
@@ -338,6 +363,7 @@ impl Request {
             Self::QUEUES => Self::Queues,
             Self::DOORBELL => Self::Doorbell,
             Self::SUBSCRIBE => Self::Subscribe,
+            Self::AGREE => Self::Agree { key: r.u64()? },
             Self::NOTIFY => Self::Notify { to: r.u32()?, words: words(&mut r)? },
             Self::LEND => Self::Lend { offset: r.u64()?, bytes: r.u64()?, gpu: r.text("gpu", MAX_GPU)? },
             found => return Err(ProtocolError::Kind { found }),
@@ -364,6 +390,7 @@ impl Reply {
     const LENT: u16 = 0x8009;
     const SUBSCRIBED: u16 = 0x800a;
     const NOTIFICATION: u16 = 0x800b;
+    const AGREED: u16 = 0x800c;
 
     /// The packet of this reply to request `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -382,6 +409,10 @@ impl Reply {
             Self::Notification { from, words } => {
                 with(Self::NOTIFICATION, id, |w| put_words(w.u32(*from), words))
             }
+            Self::Agreed(model) => with(Self::AGREED, id, |w| {
+                w.u16(model.rails).u16(model.capacity);
+                w.u32(model.alpha_ns).u32(model.overhead_ns).u32(model.beta_ps)
+            }),
             Self::Done => header(Self::DONE, id),
             Self::Failed(failure) => with(Self::FAILED, id, |w| failure.encode(w)),
             Self::Counters { rails, operations } => with(Self::COUNTERS, id, |w| {
@@ -411,6 +442,13 @@ impl Reply {
             Self::COUNTERS => decode_counters(&mut r)?,
             Self::LENT => Self::Lent(Lent::decode(&mut r)?),
             Self::SUBSCRIBED => decode_subscribed(&mut r)?,
+            Self::AGREED => Self::Agreed(RailModel {
+                rails: r.u16()?,
+                capacity: r.u16()?,
+                alpha_ns: r.u32()?,
+                overhead_ns: r.u32()?,
+                beta_ps: r.u32()?,
+            }),
             Self::NOTIFICATION => Self::Notification { from: r.u32()?, words: words(&mut r)? },
             found => return Err(ProtocolError::Kind { found }),
         };

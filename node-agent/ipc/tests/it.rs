@@ -2,8 +2,8 @@
 
 use node_agent_collective::{Call, Dtype, Operation, ReduceOp};
 use node_agent_ipc::{
-    Failure, FailureCode, Lent, MAX_MESSAGE, MAX_RAILS, MAX_TEXT, Post, RailBytes, RailSpeed, Reply, Request,
-    Span, Welcome,
+    Failure, FailureCode, Lent, MAX_MESSAGE, MAX_RAILS, MAX_TEXT, Post, RailBytes, RailModel, RailSpeed,
+    Reply, Request, Span, Welcome,
 };
 use proptest::prelude::*;
 
@@ -57,6 +57,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Doorbell),
         Just(Request::Subscribe),
         any::<(u32, [u64; 3])>().prop_map(|(to, words)| Request::Notify { to, words }),
+        any::<u64>().prop_map(|key| Request::Agree { key }),
         (any::<(u64, u64)>(), "[0-9a-f:.]{0,32}").prop_map(|((offset, bytes), gpu)| Request::Lend {
             offset,
             bytes,
@@ -98,6 +99,9 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(Reply::Done),
         Just(Reply::Queues),
         Just(Reply::Doorbell),
+        any::<([u16; 2], [u32; 3])>().prop_map(|([rails, capacity], [alpha_ns, overhead_ns, beta_ps])| {
+            Reply::Agreed(RailModel { rails, capacity, alpha_ns, overhead_ns, beta_ps })
+        }),
         any::<(u32, [u64; 3])>().prop_map(|(from, words)| Reply::Notification { from, words }),
         (any::<u32>(), proptest::collection::vec(any::<(u16, u32)>(), 0..=MAX_RAILS)).prop_map(
             |(attempt, rails)| {

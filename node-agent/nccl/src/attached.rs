@@ -3,6 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use node_agent_client::{
@@ -37,7 +38,7 @@ enum Operand {
 /// A rank that is attached to its engine, with its connections.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    client: Client,
+    client: Arc<Client>,
     machine: Machine,
     properties: Properties,
     rails: usize,
@@ -77,7 +78,7 @@ impl Attached {
         let machine = Machine::new(identity, limits);
         let properties = Properties::new(job, world.node, &subscription.rails, max_bytes);
         Ok(Self {
-            client,
+            client: Arc::new(client),
             machine,
             properties,
             rails: subscription.rails.len(),
@@ -89,6 +90,11 @@ impl Attached {
             seen: (0, Instant::now()),
             failed: None,
         })
+    }
+
+    /// The attached rank itself, for what is asked of the engine alone.
+    pub(crate) fn client(&self) -> Arc<Client> {
+        self.client.clone()
     }
 
     pub(crate) fn properties(&self) -> &Properties {

@@ -5,6 +5,7 @@
 //!
 //! - [`core`] is the protocol of connections as a pure state machine: no memory, no clock, no socket.
 //! - [`abi`] is what NCCL loads: one table for each version of its interface, thin, over the same entries.
+//! - [`tuner`] is what NCCL takes for a collective, by what the job's rails cost.
 //! - between them one attached rank for each process does what the core says: it notifies other ranks, and moves bytes.
 //!
 //! There is one device for each job. What goes through it takes all rails, by capacity; so no rail that dies is noticed by NCCL, and none
@@ -20,5 +21,6 @@ mod memory;
 mod process;
 mod properties;
 mod state;
+pub mod tuner;
 
 pub use error::{Code, NetError};

@@ -16,11 +16,31 @@ pub(crate) fn enter(what: &str, entry: impl FnOnce(&mut Process) -> Result<(), N
         let outcome = entry(&mut process);
         (outcome, process.logger)
     }));
-    let (error, logger) = match done {
-        Ok((Ok(()), _)) => return Code::Success as i32,
-        Ok((Err(error), logger)) => (error, logger),
-        Err(cause) => (of_panic(&*cause), try_lock().and_then(|process| process.logger)),
-    };
+    match done {
+        Ok((Ok(()), _)) => Code::Success as i32,
+        Ok((Err(error), logger)) => report(what, &error, logger),
+        Err(cause) => report(what, &of_panic(&*cause), known_logger()),
+    }
+}
+
+/// Does an entry that needs no state of the process, as [`enter`] does one that does.
+pub(crate) fn attempt(
+    what: &str,
+    logger: Option<Logger>,
+    entry: impl FnOnce() -> Result<(), NetError>,
+) -> i32 {
+    match catch_unwind(AssertUnwindSafe(entry)) {
+        Ok(Ok(())) => Code::Success as i32,
+        Ok(Err(error)) => report(what, &error, logger.or_else(known_logger)),
+        Err(cause) => report(what, &of_panic(&*cause), logger.or_else(known_logger)),
+    }
+}
+
+fn known_logger() -> Option<Logger> {
+    try_lock().and_then(|process| process.logger)
+}
+
+fn report(what: &str, error: &NetError, logger: Option<Logger>) -> i32 {
     // A logger that panics is not ours, and nobody is left to be told.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         if let Some(logger) = logger {

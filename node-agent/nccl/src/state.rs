@@ -58,8 +58,10 @@ impl Process {
     pub(crate) fn leave_if_done(&mut self) {
         let done = self.finalizes && self.contexts == 0;
         if done && self.attached.as_ref().is_some_and(Attached::is_idle) {
-            // Dropping it detaches.
-            self.attached = None;
+            // Others may hold the attached rank for a moment longer.
+            if let Some(mut attached) = self.attached.take() {
+                attached.leave();
+            }
         }
     }
 

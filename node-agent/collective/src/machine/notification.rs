@@ -15,6 +15,29 @@ pub struct Notification {
     pub words: [u64; 3],
 }
 
+/// In a notification's `to`: it is for the engine of that rank, not for the rank.
+const FOR_ENGINE: Rank = 1 << 31;
+
+impl Notification {
+    /// The same, for the engine of the rank.
+    #[must_use]
+    pub fn for_engine(self) -> Self {
+        Self { to: self.to | FOR_ENGINE, ..self }
+    }
+
+    /// Whether it is for the engine of the rank.
+    #[must_use]
+    pub fn is_for_engine(&self) -> bool {
+        self.to & FOR_ENGINE != 0
+    }
+
+    /// The rank that it is for, or whose engine.
+    #[must_use]
+    pub fn recipient(&self) -> Rank {
+        self.to & !FOR_ENGINE
+    }
+}
+
 /// Notifications to one peer, and from it.
 #[derive(Debug, Clone, Default)]
 pub struct Notifications {

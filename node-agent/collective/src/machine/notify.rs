@@ -14,7 +14,8 @@ impl Machine {
     /// A [`CallError`]: the ranks cannot be, the communicator has failed, or the first notification that the peer may not have is
     /// [`MAX_NOTIFICATIONS`] back: then there is room later.
     pub fn notify(&mut self, notification: Notification) -> Result<(), CallError> {
-        let Notification { from, to, words } = notification;
+        let Notification { from, to: named, words } = notification;
+        let to = notification.recipient();
         if self.job.layout.local_index(from).is_none() {
             return Err(CallError::NotLocal(from));
         }
@@ -44,7 +45,7 @@ impl Machine {
         }
         let value = peer.notifications.made;
         peer.notifications.made += 1;
-        let header = self.control(Kind::Notify { from, to, words }, Key::Link, None);
+        let header = self.control(Kind::Notify { from, to: named, words }, Key::Link, None);
         self.peers[usize::from(node)].control.push_back(crate::Header { value, ..header });
         Ok(())
     }
@@ -65,8 +66,9 @@ impl Machine {
         if !sits(notification.from, peer) {
             return Err(FrameError::Rank(notification.from));
         }
-        if !sits(notification.to, self.job.layout.node) {
-            return Err(FrameError::Rank(notification.to));
+        let to = notification.recipient();
+        if !sits(to, self.job.layout.node) {
+            return Err(FrameError::Rank(to));
         }
         // Those that wait to be handed out were acknowledged, so their makers do not count them: as many again may come.
         let most = MAX_NOTIFICATIONS * self.peers.len();

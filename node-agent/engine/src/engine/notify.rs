@@ -36,6 +36,10 @@ impl Engine {
             return;
         }
         let notification = Notification { from, to, words };
+        if notification.is_for_engine() {
+            let error = CallError::NobodyThere { rank: to, world: self.machine.layout().world() };
+            return self.expel(token, &error.to_string());
+        }
         if !self.takes_more(to) {
             return self.hold_up(token, notification);
         }
@@ -76,7 +80,12 @@ impl Engine {
 
     /// Hands out what has come for local ranks. Who has not asked for it gets nothing.
     pub(crate) fn hand_out_notifications(&mut self) {
-        while let Some(Notification { from, to, words }) = self.machine.poll_notification() {
+        while let Some(notification) = self.machine.poll_notification() {
+            if notification.is_for_engine() {
+                self.on_saying(notification);
+                continue;
+            }
+            let Notification { from, to, words } = notification;
             let token = self.ranks.attached.get(&to).copied();
             let subscribed = |token: &usize| self.ranks.connections.get(token).is_some_and(|c| c.subscribed);
             match token.filter(subscribed) {
@@ -88,6 +97,7 @@ impl Engine {
 
     /// Says to all that wait for notifications that none will come any more.
     pub(crate) fn end_notifications(&mut self, failure: &RankFailure) {
+        self.end_agreements(failure);
         let subscribed = self.ranks.connections.iter().filter(|(_, connection)| connection.subscribed);
         let subscribed: Vec<usize> = subscribed.map(|(token, _)| *token).collect();
         for token in subscribed {
@@ -101,7 +111,7 @@ impl Engine {
 }
 
 /// Speed of a rail's port in Mbit/s as the kernel says it; 0 where it does not.
-fn speed_of(rail: &RailConfig) -> u32 {
+pub(super) fn speed_of(rail: &RailConfig) -> u32 {
     let Some(netdev) = rail.netdev.as_ref().filter(|name| !name.contains('/')) else { return 0 };
     let text = std::fs::read_to_string(format!("/sys/class/net/{netdev}/speed")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)

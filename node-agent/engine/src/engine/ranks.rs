@@ -127,6 +127,7 @@ impl Engine {
             Request::Report(failure) => Ok(self.report(token, failure)),
             Request::Cause => Ok(self.board_cause()),
             Request::Subscribe => self.subscribe(token),
+            Request::Agree { key } => return self.agree(token, id, key),
             Request::Notify { to, words } => return self.notify(token, to, words),
             Request::Lend { offset, bytes, gpu } => {
                 self.register(token, &Offer { offset, bytes, gpu: &gpu }, came)
@@ -340,6 +341,7 @@ impl Engine {
     fn forget(&mut self, token: usize) -> Option<Connection> {
         let connection = self.ranks.connections.remove(&token)?;
         self.ranks.callers.remove(token);
+        self.agreements.forget(token);
         unwatch(&self.rails, &connection.channel);
         self.tokens.give_back(token);
         if let Some(rank) = connection.rank {

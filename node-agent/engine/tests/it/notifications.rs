@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use node_agent_client::{Client, Error, FailureCode, Notification};
+use node_agent_client::{Client, Error, FailureCode, Notification, RailModel, ReduceOp};
 
 use crate::loss::vanish;
 use crate::world::{LONG, World};
@@ -179,6 +179,40 @@ fn who_does_not_read_holds_up_who_notifies() {
     drop((zero, one, two));
     let cause = world.engines[0].status().cause;
     assert_eq!(cause, None);
+}
+
+/// All ranks are told the same under one key, whichever asks first and whatever is measured meanwhile.
+#[test]
+fn ranks_agree_on_what_rails_cost() {
+    let world = World::new(&[0, 1, 1, 2], 2);
+    let answers = std::sync::Mutex::new(std::collections::BTreeMap::<u64, Vec<RailModel>>::new());
+    world.each_rank(|client| {
+        for key in 0..20 {
+            // Load between, so that other plans come up.
+            let mut numbers = vec![1_i32; 10_000];
+            client.all_reduce(&mut numbers, ReduceOp::Sum).unwrap();
+            let model = client.agree(key).unwrap();
+            assert_eq!((model.rails, model.capacity), (2, 1024));
+            assert!(model.beta_ps > 0 && model.alpha_ns > 0, "{model:?}");
+            answers.lock().unwrap().entry(key).or_default().push(model);
+        }
+        client.detach().unwrap();
+    });
+    for (key, models) in answers.into_inner().unwrap() {
+        assert_eq!(models, vec![models[0]; 4], "key {key}");
+    }
+}
+
+/// Who asks when the job has failed is told so, and so is who waits.
+#[test]
+fn who_asks_in_vain_is_told() {
+    let world = World::new(&[0, 1, 1], 1);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    one.subscribe().unwrap();
+    vanish(two);
+    assert_eq!(next(&one).unwrap_err().code(), FailureCode::RankLost);
+    assert_eq!(one.agree(1).unwrap_err().code(), FailureCode::RankLost);
+    drop((zero, one));
 }
 
 /// What cannot be is no notification: its maker is told, and expelled.

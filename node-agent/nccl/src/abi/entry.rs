@@ -20,22 +20,23 @@ const DEVICE: c_int = 0;
 /// What a number that NCCL hands back names: it is in the number's highest byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+pub(super) enum Kind {
     Context = 0x51,
     Listener = 0x52,
     Sender = 0x53,
     Receiver = 0x54,
     Request = 0x55,
     Registration = 0x56,
+    Tuner = 0x57,
 }
 
-fn name(kind: Kind, number: u64) -> *mut c_void {
+pub(super) fn name(kind: Kind, number: u64) -> *mut c_void {
     let number = (kind as u64) << 56 | number & (u64::MAX >> 8);
     // Never read or written there: it is a number.
     std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0))
 }
 
-fn number(kind: Kind, name: *mut c_void) -> Option<u64> {
+pub(super) fn number(kind: Kind, name: *mut c_void) -> Option<u64> {
     let number = name.addr() as u64;
     (number >> 56 == kind as u64).then_some(number & (u64::MAX >> 8))
 }

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use rail_nccl_net::abi::{
     CommConfig, DeviceHandle, NetAttributes, NetV8, NetV9, NetV10, NetV11, NetV12, PropertiesV8,
-    PropertiesV9, PropertiesV11, PropertiesV12, VirtualDevice4, VirtualDevice8,
+    PropertiesV9, PropertiesV11, PropertiesV12, TunerV2, TunerV3, TunerV4, TunerV5, TunerV6, VirtualDevice4,
+    VirtualDevice8,
 };
 
 macro_rules! measure {
@@ -61,6 +62,21 @@ fn ours() -> String {
     out
 }
 
+fn tuners() -> String {
+    let mut out = String::new();
+    macro_rules! tuner {
+        ($type:ty as $name:literal: $($label:literal $field:ident),*) => {
+            measure!(out, $type as $name: "name" name, "init" init, "choose" get_coll_info, "end" finalize $(, $label $field)*);
+        };
+    }
+    tuner!(TunerV2 as "tuner2":);
+    tuner!(TunerV3 as "tuner3":);
+    tuner!(TunerV4 as "tuner4":);
+    tuner!(TunerV5 as "tuner5":);
+    tuner!(TunerV6 as "tuner6": "chunk" get_chunk_size);
+    out
+}
+
 fn lines(text: &str) -> BTreeMap<String, usize> {
     let line = |line: &str| {
         let (name, number) = line.rsplit_once(' ').unwrap();
@@ -70,9 +86,9 @@ fn lines(text: &str) -> BTreeMap<String, usize> {
 }
 
 /// What a C compiler measures, with these arguments; `None` where there is no compiler.
-fn measured(room: &Path, arguments: &[String]) -> Option<BTreeMap<String, usize>> {
+fn measured(source: &str, room: &Path, arguments: &[String]) -> Option<BTreeMap<String, usize>> {
     let (source, program) =
-        (PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/abi/sizes.c"), room.join("sizes"));
+        (PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/abi").join(source), room.join("sizes"));
     let mut command = Command::new("gcc");
     command.args(["-std=gnu11", "-Wall", "-Werror"]).args(arguments).arg(source).arg("-o").arg(&program);
     let output = match command.output() {
@@ -91,11 +107,12 @@ fn measured(room: &Path, arguments: &[String]) -> Option<BTreeMap<String, usize>
 #[test]
 fn a_c_compiler_agrees_on_every_size_and_offset() {
     let room = tempfile::tempdir().unwrap();
-    let Some(found) = measured(room.path(), &[]) else { return };
+    let Some(found) = measured("sizes.c", room.path(), &[]) else { return };
     assert_eq!(lines(&ours()), found);
     assert!(found.len() > 180, "{}", found.len());
     // Known from outside, too.
     assert_eq!((found["size net12"], found["size props12"], found["at props12 rail"]), (176, 128, 124));
+    assert_eq!(Some(lines(&tuners())), measured("tuner.c", room.path(), &[]));
 }
 
 /// `RAIL_TEST_NCCL` is the folder `plugins/net/example/nccl` of NCCL's sources.
@@ -106,9 +123,18 @@ fn the_headers_of_nccl_agree_where_they_are() {
         return;
     };
     let room = tempfile::tempdir().unwrap();
-    let arguments = ["-DUPSTREAM".to_owned(), format!("-I{}", Path::new(&folder).display())];
-    let Some(found) = measured(room.path(), &arguments) else { return };
+    let folder = Path::new(&folder);
+    let arguments = ["-DUPSTREAM".to_owned(), format!("-I{}", folder.display())];
+    let Some(found) = measured("sizes.c", room.path(), &arguments) else { return };
     assert_eq!(lines(&ours()), found);
+    // Those of tuners are in NCCL's own sources.
+    let own = folder.join("../../../../src/include/plugin");
+    if !own.is_dir() {
+        println!("skipped: {} is not there", own.display());
+        return;
+    }
+    let arguments = [&arguments[..], &[format!("-I{}", own.display())]].concat();
+    assert_eq!(Some(lines(&tuners())), measured("tuner.c", room.path(), &arguments));
 }
 
 /// The library has exactly these names for NCCL.
@@ -122,6 +148,7 @@ fn all_versions_are_exported() {
     let symbols = String::from_utf8(output.stdout).unwrap();
     let names = symbols.lines().filter_map(|line| line.split_whitespace().next_back());
     let names: Vec<&str> = names.filter(|name| name.starts_with("nccl")).collect();
-    let wanted = ["v10", "v11", "v12", "v8", "v9"].map(|version| format!("ncclNetPlugin_{version}"));
-    assert_eq!(names, wanted);
+    let net = ["v10", "v11", "v12", "v8", "v9"].map(|version| format!("ncclNetPlugin_{version}"));
+    let tuner = (2..=6).map(|version| format!("ncclTunerPlugin_v{version}"));
+    assert_eq!(names, net.into_iter().chain(tuner).collect::<Vec<_>>());
 }

@@ -11,6 +11,7 @@ mod hub;
 mod layout;
 mod plugin;
 mod roles;
+mod tuner;
 mod wire;
 mod world;
 
@@ -22,6 +23,20 @@ fn every_version_carries_messages_around_a_ring() {
         let world = World::new(&[0, 1, 1], 2);
         let outputs = world.run("ring", &[("RAIL_TEST_VERSION", format!("{version}"))]);
         assert_eq!(outputs.len(), 3);
+    }
+}
+
+/// All ranks of a communicator choose alike, in every version of the interface for tuners, while rails carry data.
+#[test]
+fn ranks_choose_alike() {
+    let world = World::new(&[0, 1, 1, 2], 2);
+    world.run("choose", &[]);
+    let chosen = |name: &str| -> Vec<String> {
+        (0..4).map(|rank| world.hub().get(&format!("{name}.{rank}")).unwrap()).collect()
+    };
+    for name in ["v2", "v3", "v4", "v5", "v6"] {
+        let chosen = chosen(name);
+        assert_eq!(chosen, vec![chosen[0].clone(); 4], "{name}");
     }
 }
 

@@ -29,7 +29,7 @@ unsafe extern "C" fn log(
     LOG.lock().unwrap().push((level, text.to_str().unwrap().to_owned()));
 }
 
-fn logger() -> Option<LogFunction> {
+pub fn logger() -> Option<LogFunction> {
     type Fixed = unsafe extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char, *const c_char);
     let fixed: Fixed = log;
     // SAFETY: see `log`: both are functions of C, and are called with these six arguments.

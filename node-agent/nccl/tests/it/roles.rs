@@ -50,6 +50,7 @@ fn as_rank() {
         "deregister" => registered::run(&mut rank),
         "refused" => closing::refused(&mut rank),
         "lost" => closing::lost(&mut rank),
+        "choose" => crate::tuner::choose(&mut rank, Path::new(&path)),
         "ended" => closing::ended(&mut rank),
         other => panic!("there is no role {other}"),
     }
@@ -67,7 +68,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn good<T>(what: &str, outcome: Result<T, i32>) -> T {
+pub fn good<T>(what: &str, outcome: Result<T, i32>) -> T {
     outcome.unwrap_or_else(|code| panic!("{what}: {code}; {:?}", logged()))
 }
 
