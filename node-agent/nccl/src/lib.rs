@@ -6,6 +6,7 @@
 //! - [`core`] is the protocol of connections as a pure state machine: no memory, no clock, no socket.
 //! - [`abi`] is what NCCL loads: one table for each version of its interface, thin, over the same entries.
 //! - [`tuner`] is what NCCL takes for a collective, by what the job's rails cost.
+//! - [`profiler`] is what a rank waits for, and when.
 //! - between them one attached rank for each process does what the core says: it notifies other ranks, and moves bytes.
 //!
 //! There is one device for each job. What goes through it takes all rails, by capacity; so no rail that dies is noticed by NCCL, and none
@@ -19,6 +20,7 @@ mod error;
 mod exit;
 mod memory;
 mod process;
+pub mod profiler;
 mod properties;
 mod state;
 pub mod tuner;

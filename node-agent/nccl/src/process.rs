@@ -36,6 +36,13 @@ pub(crate) fn attempt(
     }
 }
 
+/// One line in NCCL's log.
+pub(crate) fn inform(text: &str) {
+    if let Some(logger) = known_logger() {
+        logger.info(text);
+    }
+}
+
 fn known_logger() -> Option<Logger> {
     try_lock().and_then(|process| process.logger)
 }

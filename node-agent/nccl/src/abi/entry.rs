@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Request = 0x55,
     Registration = 0x56,
     Tuner = 0x57,
+    Profiler = 0x58,
+    Event = 0x59,
 }
 
 pub(super) fn name(kind: Kind, number: u64) -> *mut c_void {

@@ -1,5 +1,5 @@
-//! What NCCL loads: `ncclNetPlugin_v8` to `ncclNetPlugin_v12`, written from the facts of its interface; and its tuner, `ncclTunerPlugin_v2` to
-//! `ncclTunerPlugin_v6`.
+//! What NCCL loads: `ncclNetPlugin_v8` to `ncclNetPlugin_v12`, written from the facts of its interface; its tuner, `ncclTunerPlugin_v2` to
+//! `ncclTunerPlugin_v6`; and its profiler, `ncclProfiler_v4` to `ncclProfiler_v6`.
 //!
 //! NCCL tries the latest version that it knows first. All of them stand on [`entry`]; a version is its table (`tables`), its layout
 //! (`types`), and what its entries are given in another form (`versions`).
@@ -9,12 +9,17 @@
 
 mod entry;
 mod log;
+mod profiler;
 mod tables;
 mod tuner;
 mod types;
 mod versions;
 
 pub use log::Logger;
+pub use profiler::{
+    CollEvent, EventV4, EventV5, P2pEvent, Payload, ProfilerV4, ProfilerV5, ProxyOpEvent, ncclProfiler_v4,
+    ncclProfiler_v5, ncclProfiler_v6,
+};
 pub use tables::{
     ncclNetPlugin_v8, ncclNetPlugin_v9, ncclNetPlugin_v10, ncclNetPlugin_v11, ncclNetPlugin_v12,
 };

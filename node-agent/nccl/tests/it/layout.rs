@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rail_nccl_net::abi::{
-    CommConfig, DeviceHandle, NetAttributes, NetV8, NetV9, NetV10, NetV11, NetV12, PropertiesV8,
-    PropertiesV9, PropertiesV11, PropertiesV12, TunerV2, TunerV3, TunerV4, TunerV5, TunerV6, VirtualDevice4,
-    VirtualDevice8,
+    CollEvent, CommConfig, DeviceHandle, EventV4, EventV5, NetAttributes, NetV8, NetV9, NetV10, NetV11,
+    NetV12, P2pEvent, Payload, ProfilerV4, ProfilerV5, PropertiesV8, PropertiesV9, PropertiesV11,
+    PropertiesV12, ProxyOpEvent, TunerV2, TunerV3, TunerV4, TunerV5, TunerV6, VirtualDevice4, VirtualDevice8,
 };
 
 macro_rules! measure {
@@ -77,6 +77,45 @@ fn tuners() -> String {
     out
 }
 
+fn profilers() -> String {
+    let mut out = String::new();
+    macro_rules! event {
+        ($type:ty as $name:literal) => {
+            let payload = offset_of!($type, payload);
+            for (label, at) in [
+                ("parent", offset_of!($type, parent)),
+                ("rank", offset_of!($type, rank)),
+                ("coll.sequence", payload + offset_of!(Payload, coll) + offset_of!(CollEvent, sequence)),
+                ("coll.function", payload + offset_of!(CollEvent, function)),
+                ("coll.count", payload + offset_of!(CollEvent, count)),
+                ("coll.algorithm", payload + offset_of!(CollEvent, algorithm)),
+                ("coll.protocol", payload + offset_of!(CollEvent, protocol)),
+                ("p2p.function", payload + offset_of!(P2pEvent, function)),
+                ("p2p.count", payload + offset_of!(P2pEvent, count)),
+                ("p2p.peer", payload + offset_of!(P2pEvent, peer)),
+                ("op.channel", payload + offset_of!(ProxyOpEvent, channel)),
+                ("op.peer", payload + offset_of!(ProxyOpEvent, peer)),
+                ("op.sends", payload + offset_of!(ProxyOpEvent, sends)),
+            ] {
+                writeln!(out, "at {} {label} {at}", $name).unwrap();
+            }
+        };
+    }
+    event!(EventV4 as "event4");
+    event!(EventV5 as "event5");
+    event!(EventV5 as "event6");
+    macro_rules! profiler {
+        ($type:ty as $name:literal) => {
+            measure!(out, $type as $name: "name" name, "init" init, "start" start_event, "stop" stop_event, "record" record_event_state,
+                "end" finalize);
+        };
+    }
+    profiler!(ProfilerV4 as "table4");
+    profiler!(ProfilerV5 as "table5");
+    profiler!(ProfilerV5 as "table6");
+    out
+}
+
 fn lines(text: &str) -> BTreeMap<String, usize> {
     let line = |line: &str| {
         let (name, number) = line.rsplit_once(' ').unwrap();
@@ -113,6 +152,7 @@ fn a_c_compiler_agrees_on_every_size_and_offset() {
     // Known from outside, too.
     assert_eq!((found["size net12"], found["size props12"], found["at props12 rail"]), (176, 128, 124));
     assert_eq!(Some(lines(&tuners())), measured("tuner.c", room.path(), &[]));
+    assert_eq!(Some(lines(&profilers())), measured("profiler.c", room.path(), &[]));
 }
 
 /// `RAIL_TEST_NCCL` is the folder `plugins/net/example/nccl` of NCCL's sources.
@@ -127,7 +167,7 @@ fn the_headers_of_nccl_agree_where_they_are() {
     let arguments = ["-DUPSTREAM".to_owned(), format!("-I{}", folder.display())];
     let Some(found) = measured("sizes.c", room.path(), &arguments) else { return };
     assert_eq!(lines(&ours()), found);
-    // Those of tuners are in NCCL's own sources.
+    // Those of tuners and profilers are in NCCL's own sources.
     let own = folder.join("../../../../src/include/plugin");
     if !own.is_dir() {
         println!("skipped: {} is not there", own.display());
@@ -135,6 +175,7 @@ fn the_headers_of_nccl_agree_where_they_are() {
     }
     let arguments = [&arguments[..], &[format!("-I{}", own.display())]].concat();
     assert_eq!(Some(lines(&tuners())), measured("tuner.c", room.path(), &arguments));
+    assert_eq!(Some(lines(&profilers())), measured("profiler.c", room.path(), &arguments));
 }
 
 /// The library has exactly these names for NCCL.
@@ -150,5 +191,6 @@ fn all_versions_are_exported() {
     let names: Vec<&str> = names.filter(|name| name.starts_with("nccl")).collect();
     let net = ["v10", "v11", "v12", "v8", "v9"].map(|version| format!("ncclNetPlugin_{version}"));
     let tuner = (2..=6).map(|version| format!("ncclTunerPlugin_v{version}"));
-    assert_eq!(names, net.into_iter().chain(tuner).collect::<Vec<_>>());
+    let profiler = (4..=6).map(|version| format!("ncclProfiler_v{version}"));
+    assert_eq!(names, net.into_iter().chain(profiler).chain(tuner).collect::<Vec<_>>());
 }

@@ -10,6 +10,7 @@
 mod hub;
 mod layout;
 mod plugin;
+mod profiler;
 mod roles;
 mod tuner;
 mod wire;
@@ -38,6 +39,29 @@ fn ranks_choose_alike() {
         let chosen = chosen(name);
         assert_eq!(chosen, vec![chosen[0].clone(); 4], "{name}");
     }
+}
+
+/// Where the job asks for it, each rank writes which rank and which rail its messages wait for; else nothing is recorded.
+#[test]
+fn what_ranks_wait_for_is_drawn() {
+    let room = tempfile::tempdir().unwrap();
+    let folder = room.path();
+    let settings = [
+        ("NCCL_PROFILER_PLUGIN", world::library().display().to_string()),
+        ("RAIL_NCCL_TRACE", folder.display().to_string()),
+    ];
+    for version in [4, 5, 6] {
+        let version = [("RAIL_TEST_PROFILER", format!("{version}"))];
+        World::new(&[0, 0, 1], 2).run("profile", &[&settings[..], &version[..]].concat());
+    }
+    let mut pictures = Vec::new();
+    for rank in 0..3 {
+        let path = folder.join(format!("nccl-rank{rank}.trace.json"));
+        pictures.push(std::fs::read_to_string(&path).unwrap());
+    }
+    profiler::check(&pictures);
+    let world = World::new(&[0, 1], 1);
+    world.run("unprofiled", &[("RAIL_TEST_PROFILER", "6".to_owned())]);
 }
 
 #[test]
