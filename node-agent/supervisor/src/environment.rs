@@ -10,6 +10,8 @@ use node_agent_os::files::{self, Durability};
 use node_agent_rank::exec::launch::Program;
 use proto_model::{NodePlace, RankPlace, StepOrder, StepWork, Work};
 
+use crate::nccl::add_plugins;
+
 /// Below the range of ports that the kernel gives out by itself (32768 and up on Linux).
 const PORT_FIRST: u64 = 20_000;
 const PORT_COUNT: u64 = 10_000;
@@ -274,14 +276,16 @@ fn master_port(task: &Task, step: u64) -> u64 {
 /// One rank's program, environment and working directory.
 ///
 /// # Errors
-/// A path of ours cannot be passed on.
+/// A path of ours cannot be passed on, or the job asks for plugins of NCCL that there are not.
 pub fn program(dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<Program, String> {
     // A place where steps cannot begin must not end the job.
     let working_dir = match &task.spec.work {
         Work::Allocation(_) => dir.work(),
         work => working_dir(dir, work),
     };
-    Ok(Program { argv: command(task)?, environment: of_rank(dir, task, rank), working_dir })
+    let mut environment = of_rank(dir, task, rank);
+    add_plugins(&mut environment)?;
+    Ok(Program { argv: command(task)?, environment, working_dir })
 }
 
 /// One rank's program and arguments.

@@ -5,6 +5,7 @@ pub mod control;
 mod engine;
 pub mod environment;
 mod link;
+mod nccl;
 mod ports;
 mod rails;
 mod ranks;
