@@ -80,6 +80,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if args.name == "doors" {
+        // Row N1 plays NCCL's proxy.
+        let proxy =
+            ["build", "--release", "--quiet", "-p", "node-agent-nccl", "--lib", "--example", "nccl_proxy"];
+        process::run(process::cargo(proxy))?;
         match tools::slurm() {
             Ok(slurm) => _ = bench.env("RAIL_TEST_SLURM", slurm),
             Err(error) => eprintln!("absent: Slurm: {error}"),

@@ -1,8 +1,10 @@
 //! Doors: Railyard used by other schedulers and libraries as they are. S1, jobs of a real Slurm run where Railyard would place them; S2, both are
-//! killed meanwhile; S3, batch scripts that were written for Slurm. K2, claims of rails at Kubernetes' kubelet.
+//! killed meanwhile; S3, batch scripts that were written for Slurm; K2, claims of rails at Kubernetes' kubelet; N1, NCCL's messages over the rails of
+//! its plugin.
 
 mod claims;
 mod kills;
+mod nccl;
 mod scripts;
 mod settings;
 mod slurm;
@@ -15,5 +17,10 @@ use crate::report::Row;
 pub type Measure = fn(&Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Measure); 4] =
-    [("S1", slurm::placed), ("S2", kills::survived), ("S3", scripts::read), ("K2", claims::prepared)];
+pub const ROWS: [(&str, Measure); 5] = [
+    ("S1", slurm::placed),
+    ("S2", kills::survived),
+    ("S3", scripts::read),
+    ("K2", claims::prepared),
+    ("N1", nccl::carried),
+];

@@ -24,8 +24,12 @@ use clap::Subcommand;
 
 use crate::report;
 pub use bench::{Bench, Settings};
+pub use children::ended;
 pub use key::{Environment, Key, Who};
+pub use lab::{Cut, Lab};
+pub use ours::{Engines, JOB_UID, engines};
 pub use plot::plot;
+pub use roof::measure as measure_roof;
 
 /// A function that measures one row.
 pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;

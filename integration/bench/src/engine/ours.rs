@@ -165,9 +165,24 @@ pub fn ask(socket: &Path, request: &Value) -> Result<Value, String> {
 /// Engines without ranks of ours.
 pub struct Engines {
     /// They end with this.
-    _group: Group,
+    group: Group,
     /// Where each node's ranks attach.
     pub sockets: Vec<PathBuf>,
+}
+
+impl Engines {
+    /// Whether all rails of all engines are up.
+    ///
+    /// # Errors
+    /// An engine does not answer.
+    pub fn all_up(&self) -> Result<bool, String> {
+        let up = |control: &PathBuf| -> Result<bool, String> {
+            let reply = ask(control, &json!({"op": "rails"}))?;
+            let rails = reply["rails"].as_array().ok_or_else(|| format!("no rails in {reply}"))?;
+            Ok(rails.iter().all(|rail| rail["state"] == "up"))
+        };
+        self.group.controls.iter().try_fold(true, |all, control| Ok(all & up(control)?))
+    }
 }
 
 /// Starts engines, connected, for ranks that somebody else starts.
@@ -177,7 +192,7 @@ pub struct Engines {
 pub fn engines(lab: &Lab, key: Key, rails: usize) -> Result<Engines, String> {
     let job = Job::of(lab, key, rails, "engines")?;
     let group = job.start(lab)?;
-    Ok(Engines { _group: group, sockets: (0..job.nodes).map(|node| job.socket(node)).collect() })
+    Ok(Engines { group, sockets: (0..job.nodes).map(|node| job.socket(node)).collect() })
 }
 
 /// Starts engines and ranks, connected.
