@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; rail_abi_version() gives that of the library that was loaded. */
-#define RAIL_ABI_VERSION 3
+#define RAIL_ABI_VERSION 4
 
 /* One attached rank. */
 typedef struct rail rail_t;
@@ -46,7 +46,7 @@ typedef struct rail_request rail_request_t;
 
 enum rail_status {
     RAIL_OK = 0,
-    RAIL_PENDING = 1,         /* of requests only: not complete yet */
+    RAIL_PENDING = 1,         /* of requests: not complete yet; of notifications: none, or not now */
     RAIL_E_INVALID = -1,      /* an argument or the environment makes no sense */
     RAIL_E_MISMATCH = -2,     /* ranks made different calls */
     RAIL_E_DENIED = -3,       /* the engine does not serve this process */
@@ -230,6 +230,23 @@ int rail_gpu_release(const rail_t *rail, const void *memory);
  */
 const char *rail_last_way(void);
 const char *rail_request_way(const rail_request_t *request);
+
+/* The words of one notification (since version 4). */
+#define RAIL_WORDS 3
+
+/*
+ * Notifications (since version 4): a few words from one rank to another, which need no call of the other one and have no time limit.
+ * All of one rank to another one arrive once, in the order in which they were made, whatever rails die; nothing is said of their order
+ * beside calls. Who has not subscribed when one comes does not get it. A rank that has subscribed must take them: more than 65536 that
+ * nobody took break its connection. Where the job fails, each later call of a rank that has subscribed fails with the cause.
+ */
+int rail_subscribe(const rail_t *rail);
+
+/* Notifies rank to, which is not this one: RAIL_OK, or RAIL_PENDING if the engine takes nothing at the moment: try again later. */
+int rail_notify(const rail_t *rail, uint32_t to, const uint64_t words[RAIL_WORDS]);
+
+/* The oldest notification that nobody has taken, without waiting: RAIL_OK, or RAIL_PENDING if there is none. */
+int rail_poll_notification(const rail_t *rail, uint32_t *from, uint64_t words[RAIL_WORDS]);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@ use crate::memory::Buffers;
 use crate::progress::Progress;
 
 /// Version of the C ABI; `rail.h` has the same number. Programs made for an earlier one run with this library.
-const ABI_VERSION: u32 = 3;
+const ABI_VERSION: u32 = 4;
 
 /// An attached rank, opaque to C (`rail_t`).
 #[derive(Debug)]

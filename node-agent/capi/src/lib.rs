@@ -13,6 +13,7 @@ mod gpu_calls;
 mod handle;
 mod memory;
 mod memory_calls;
+mod notify_calls;
 mod pending;
 mod progress;
 mod request;
@@ -32,6 +33,7 @@ pub use handle::{
     rail_nodes, rail_rank, rail_set_timeout_ms, rail_size,
 };
 pub use memory_calls::{rail_alloc, rail_free};
+pub use notify_calls::{rail_notify, rail_poll_notification, rail_subscribe};
 pub use pending::Callback;
 pub use request::{
     Request, rail_event_fd, rail_request_error, rail_request_free, rail_request_on_done, rail_request_test,

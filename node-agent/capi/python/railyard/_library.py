@@ -7,8 +7,10 @@ import sys
 
 from . import errors
 
-#: The ABI version that this package is made for; a newer library will do.
+#: The least ABI version that this package works with; a newer library will do.
 ABI_VERSION = 3
+#: The ABI version that has notifications.
+NOTIFICATIONS = 4
 
 PENDING = 1
 
@@ -18,6 +20,9 @@ OPS = {"sum": 1, "min": 2, "max": 3, "prod": 4}
 
 #: void (*)(int status, void *context)
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)
+
+#: Three numbers: what one notification says.
+WORDS = ctypes.c_uint64 * 3
 
 
 def places() -> list[str]:
@@ -48,6 +53,10 @@ def load() -> ctypes.CDLL:
     if found < ABI_VERSION:
         raise errors.NotReady(f"{place} has ABI version {found}, this package needs {ABI_VERSION}")
     _sign(library)
+    if found >= NOTIFICATIONS:
+        library.rail_subscribe.argtypes = [ctypes.c_void_p]
+        library.rail_notify.argtypes = [ctypes.c_void_p, ctypes.c_uint32, WORDS]
+        library.rail_poll_notification.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32), WORDS]
     return library
 
 

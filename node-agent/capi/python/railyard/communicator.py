@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import multiprocessing.util
 import os
 import sys
 import weakref
@@ -58,8 +59,10 @@ class Communicator:
         self.node: int = self._number("node")
         #: Nodes of the job.
         self.nodes: int = self._number("nodes")
-        # Before the interpreter is torn down, so that no callback comes too late.
+        # Before the interpreter is torn down, so that no callback comes too late. Processes that multiprocessing has forked end without
+        # it, and do what is left to do by its own list.
         atexit.register(_close, weakref.ref(self))
+        multiprocessing.util.Finalize(None, _close, args=(weakref.ref(self),), exitpriority=0)
 
     def close(self) -> None:
         """Leaves the job; calls under way are given up. Does nothing the second time."""
@@ -157,6 +160,37 @@ class Communicator:
         place = _Operand(data, dtype, writable=True)
         arguments = (place.address, place.count, place.code, _unsigned(sender), _unsigned(tag))
         return self.call("recv", arguments, place, wait)
+
+    # Notifications.
+
+    @property
+    def notifies(self) -> bool:
+        """Whether librail.so has notifications: since its ABI version 4."""
+        return int(self._library.rail_abi_version()) >= _library.NOTIFICATIONS
+
+    def subscribe(self) -> None:
+        """From now on this rank is handed what others notify it of, and must take it: more than 65536 that nobody took break its
+        connection. Where the job fails, each later call fails with the cause."""
+        self._must_notify()
+        self._check(self._library.rail_subscribe(self._live()))
+
+    def notify(self, to: int, words: tuple[int, int, int]) -> bool:
+        """Notifies rank `to`, which is not this one, of three numbers below 2**64. It needs no call of that rank: if it has subscribed,
+        it gets all of this rank's once and in order. False: the engine takes nothing at the moment; try again later."""
+        self._must_notify()
+        status = self._check(self._library.rail_notify(self._live(), _unsigned(to), _library.WORDS(*words)))
+        return status != _library.PENDING
+
+    def poll_notification(self) -> tuple[int, tuple[int, int, int]] | None:
+        """The rank and the numbers of the oldest notification that nobody has taken, without waiting."""
+        self._must_notify()
+        sender, words = ctypes.c_uint32(), _library.WORDS()
+        status = self._check(self._library.rail_poll_notification(self._live(), ctypes.byref(sender), words))
+        return None if status == _library.PENDING else (sender.value, (words[0], words[1], words[2]))
+
+    def _must_notify(self) -> None:
+        if not self.notifies:
+            raise errors.NotReady(f"this librail.so has no notifications: they need ABI version {_library.NOTIFICATIONS}")
 
     # For those who have addresses.
 

@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import math
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 #: Requests with a callback, by the number that the library gives back. This also keeps them alive.
 _waiting: dict[int, "Request"] = {}
 _numbers = itertools.count(1)
+
+#: How long a wait stays inside the library, in seconds: between two stays Python handles signals, such as that of ctrl-C.
+_SIGNALS = 0.1
 
 
 @_library.CALLBACK  # type: ignore[untyped-decorator, unused-ignore]
@@ -56,13 +60,12 @@ class Request:
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the call is complete. Raises what made it fail, or TimedOut after `timeout` seconds (and the call
         goes on)."""
-        if self._status == _library.PENDING:
-            milliseconds = 0
-            if timeout is not None:
-                milliseconds = min(max(1, math.ceil(timeout * 1000)), 0xFFFFFFFF)
-            self._note(self._library.rail_request_wait(self._handle, milliseconds))
-        if self._status == _library.PENDING:
-            raise errors.TimedOut(f"not complete within {timeout} s; the call goes on")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._status == _library.PENDING:
+            left = _SIGNALS if deadline is None else min(_SIGNALS, deadline - time.monotonic())
+            self._note(self._library.rail_request_wait(self._handle, max(1, math.ceil(left * 1000))))
+            if self._status == _library.PENDING and deadline is not None and time.monotonic() >= deadline:
+                raise errors.TimedOut(f"not complete within {timeout} s; the call goes on")
         if self._error is not None:
             raise self._error
 

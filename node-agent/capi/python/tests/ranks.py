@@ -165,6 +165,29 @@ def too_many(ranks):
     ranks.barrier()
 
 
+def notifications(ranks):
+    """A few words to each other rank, which calls nothing meanwhile."""
+    ranks.subscribe()
+    assert ranks.poll_notification() is None
+    ranks.barrier()
+    raises(railyard.InvalidArgument, ranks.notify, ranks.rank, (0, 0, 0))
+    others = [rank for rank in range(ranks.size) if rank != ranks.rank]
+    for number in range(20):
+        for other in others:
+            while not ranks.notify(other, (number, (1 << 64) - 1, other)):
+                time.sleep(0.001)
+    came = dict.fromkeys(others, 0)
+    while sum(came.values()) < 20 * len(others):
+        found = ranks.poll_notification()
+        if found is None:
+            time.sleep(0.001)
+            continue
+        sender, words = found
+        assert words == (came[sender], (1 << 64) - 1, ranks.rank), found
+        came[sender] += 1
+    ranks.barrier()
+
+
 def lost(ranks):
     """Rank 1 ends without a word: everybody else is told, whether waiting or not."""
     if ranks.rank == 1:
@@ -192,6 +215,7 @@ def main():
     callbacks(ranks)
     shared(ranks)
     refusals(ranks)
+    notifications(ranks)
     ranks.close()
     ranks.close()
     raises(railyard.InvalidArgument, ranks.barrier)

@@ -78,6 +78,20 @@ fn a_call_without_waiting_has_its_limit_too() {
 }
 
 #[test]
+fn ranks_notify_each_other() {
+    let world = World::new(&[0, 1], 1);
+    let Some(program) = compiled(world.room.path()) else { return };
+    let outputs = world.all(|rank| {
+        let mut command = world.rank(rank, &program);
+        command.arg("notify");
+        command
+    });
+    for (rank, output) in outputs.iter().enumerate() {
+        assert!(said(output).contains("all notified"), "rank {rank}: {}", said(output));
+    }
+}
+
+#[test]
 fn the_python_job_runs() {
     let script = here("../../deploy/jobs/barrier.py");
     let python = Path::new("python3");

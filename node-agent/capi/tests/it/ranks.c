@@ -1,4 +1,4 @@
-/* One rank of a test job: calls everything in rail.h and checks what comes back. Argument: exit, wait, crash or late. */
+/* One rank of a test job: calls everything in rail.h and checks what comes back. Argument: exit, wait, crash, late or notify. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,6 +293,32 @@ static int nobody_sends(const rail_t *rail) {
     return rail_request_free(request);
 }
 
+static void notifications(const rail_t *rail) {
+    uint32_t from = 7, other = (uint32_t)(1 - rail_rank(rail));
+    uint64_t words[RAIL_WORDS] = {0}, n;
+    int status;
+
+    CALL(rail_subscribe(rail));
+    CALL(rail_barrier(rail));
+    EXPECT(rail_notify(rail, (uint32_t)rail_rank(rail), words) == RAIL_E_INVALID);
+    EXPECT(rail_notify(rail, 2, words) == RAIL_E_INVALID);
+    for (n = 0; n < 200; n++) {
+        words[0] = n, words[1] = ~n, words[2] = other;
+        while ((status = rail_notify(rail, other, words)) == RAIL_PENDING) {
+            usleep(50);
+        }
+        EXPECT(status == RAIL_OK);
+    }
+    for (n = 0; n < 200; n++) {
+        while ((status = rail_poll_notification(rail, &from, words)) == RAIL_PENDING) {
+            usleep(50);
+        }
+        EXPECT(status == RAIL_OK && from == other);
+        EXPECT(words[0] == n && words[1] == ~n && words[2] == (uint64_t)rail_rank(rail));
+    }
+    EXPECT(rail_poll_notification(rail, &from, words) == RAIL_PENDING);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     rail_t *rail = NULL;
@@ -314,6 +340,13 @@ int main(int argc, char **argv) {
     }
     if (strcmp(what, "late") == 0) {
         return nobody_sends(rail);
+    }
+    if (strcmp(what, "notify") == 0) {
+        notifications(rail);
+        CALL(rail_barrier(rail));
+        CALL(rail_finalize(rail));
+        printf("all notified\n");
+        return 0;
     }
     every_call(rail);
     every_call_without_waiting(rail);
