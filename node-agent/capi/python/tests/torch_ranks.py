@@ -1,12 +1,15 @@
 """One rank of a test job that uses PyTorch on backend rail: every operation and type, groups, DDP, FSDP.
 
-Argument: operations, ddp, fsdp, libraries, lost. All ranks compute what every rank has, so each checks its own results.
+Argument: operations, ddp, fsdp, libraries, lost, late, torchrun. All ranks compute what every rank has, so each checks its own results.
 """
 
 import datetime
 import os
+import signal
 import sys
+import tempfile
 import threading
+import time
 
 import railyard.communicator
 import torch
@@ -189,8 +192,91 @@ def messages(group, ranks):
     for work in dist.batch_isend_irecv(operations):
         work.wait()
     same(odd, torch.full((3,), (me - 1) % size, dtype=torch.uint8), "batch_isend_irecv")
-    text = raises((NotImplementedError, RuntimeError), dist.recv, torch.empty(1), group=group)
-    assert "source" in text, text
+    any_source(group, ranks)
+
+
+def any_source(group, ranks):
+    """The first rank receives from whoever sends; messages of one sender stay in order, also with receives that name it."""
+    me, size = ranks.index(dist.get_rank()), len(ranks)
+    if me:
+        for turn in range(3):
+            dist.send(torch.tensor([float(dist.get_rank()), float(turn)]), ranks[0], group=group, tag=5)
+        dist.barrier(group=group)
+        for turn in range(2 if me == 1 else 0):
+            dist.send(torch.full((4,), float(turn)), ranks[0], group=group, tag=6)
+        return
+    turns = dict.fromkeys(ranks[1:], 0)
+    for number in range(3 * (size - 1)):
+        found = torch.empty(2)
+        if number % 2:
+            sender = dist.recv(found, group=group, tag=5)
+        else:
+            work = dist.irecv(found, group=group, tag=5)
+            work.wait()
+            assert work.is_completed() and work.is_success(), work
+            sender = ranks[work._source_rank()]
+        same(found, torch.tensor([float(sender), float(turns[sender])]), "a message from any rank")
+        turns[sender] += 1
+    assert set(turns.values()) == {3}, turns
+    # Begun before there is anything to receive: what comes first goes to what was called first.
+    first, second = torch.empty(4), torch.empty(4)
+    works = [dist.irecv(first, group=group, tag=6), dist.irecv(second, ranks[1], group=group, tag=6)]
+    assert not works[0].is_completed() and not works[1].is_completed()
+    dist.barrier(group=group)
+    for work in works:
+        work.wait()
+    same(torch.stack([first, second]), torch.tensor([[0.0] * 4, [1.0] * 4]), "receives in their order")
+
+
+def coalesced(group, ranks):
+    me, size = ranks.index(dist.get_rank()), len(ranks)
+    lists = [[torch.empty(3), torch.empty((0, 2)), torch.empty((2, 2))] for _ in ranks]
+    dist.all_gather_coalesced(lists, [torch.full((3,), float(me)), torch.empty((0, 2)), torch.full((2, 2), float(me))], group=group)
+    for rank, found in enumerate(lists):
+        same(found[0], torch.full((3,), float(rank)), "all_gather_coalesced")
+        same(found[2], torch.full((2, 2), float(rank)), "all_gather_coalesced")
+    at = torch.tensor([[me, 0], [1, 2]])
+    found = torch.sparse_coo_tensor(at, torch.tensor([1.0 + me, 2.0]), (size, 3))
+    wanted = sum(torch.sparse_coo_tensor(torch.tensor([[n, 0], [1, 2]]), [1.0 + n, 2.0], (size, 3)).to_dense() for n in range(size))
+    dist.all_reduce(found, group=group)
+    same(found.to_dense(), wanted, "all_reduce of sparse tensors")
+    assert found.is_sparse
+    # Works of several steps and of one step follow each other in the order of calls.
+    numbers, moved = torch.full((5,), float(me)), [torch.empty(2) for _ in ranks]
+    works = [dist.all_reduce(numbers, group=group, async_op=True)]
+    works.append(dist.all_gather(moved, torch.full((2,), float(me)), group=group, async_op=True))
+    for work in works:
+        work.wait()
+        assert work.is_completed() and work.is_success() and work.exception() is None
+    same(numbers, torch.full((5,), float(sum(range(size)))), "all_reduce before all_gather")
+    same(torch.stack(moved)[:, 0], torch.arange(float(size)), "all_gather after all_reduce")
+
+
+def monitored(group, ranks):
+    """Who does not come to a monitored barrier is named by its first rank, and nothing else is harmed."""
+    me, size = ranks.index(dist.get_rank()), len(ranks)
+    dist.monitored_barrier(group, timeout=datetime.timedelta(seconds=30))
+    dist.monitored_barrier(group, timeout=datetime.timedelta(seconds=30), wait_all_ranks=True)
+    if size > 1 and me != size - 1:
+        # The first rank answers those who came when its own time is over.
+        short = datetime.timedelta(seconds=30 if me else 0.3)
+        text = raises(RuntimeError, dist.monitored_barrier, group, timeout=short)
+        wanted = f"Rank {me} successfully reached monitoredBarrier" if me else f"Rank {size - 1} failed to pass monitoredBarrier"
+        assert wanted in text, text
+    dist.barrier(group=group)
+
+
+def names(group, ranks):
+    group = group or dist.group.WORLD
+    assert dist.get_backend(group) == "rail" and group.name() == "rail", group.name()
+    before = group._get_sequence_number_for_group()
+    dist.barrier(group=group)
+    dist.all_reduce(torch.ones(1), group=group)
+    assert group._get_sequence_number_for_group() == before + 2
+    with torch.autograd.profiler.profile(record_shapes=True) as found:
+        dist.all_reduce(torch.ones(2, 3), group=group)
+    shapes = [event.input_shapes for event in found.function_events if event.name == "rail:all_reduce"]
+    assert shapes == [[[2, 3]]], shapes
 
 
 def asynchronous():
@@ -221,7 +307,16 @@ def refusals():
         assert "not supported" in raises((ValueError, RuntimeError), dist.all_reduce, torch.ones(3, dtype=torch.int32), op)
     assert "float8" in raises((TypeError, RuntimeError), dist.all_reduce, torch.ones(4).to(torch.float8_e4m3fn))
     raises((ValueError, RuntimeError), dist.all_gather_into_tensor, torch.empty(3), torch.empty(4))
-    raises((ValueError, RuntimeError), dist.all_reduce, torch.ones(3).to_sparse())
+    raises(ValueError, dist.all_reduce, torch.ones(3).to_sparse(), ReduceOp.MAX)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    wrong = [[torch.ones(1).double()] * dist.get_world_size()]
+    for wanted, call in {
+        "invalid root rank": lambda: dist.group.WORLD.broadcast(torch.ones(1), root=99),
+        "requires non-empty tensor list": lambda: backend.allreduce([]),
+        "invalid tensor type": lambda: backend.allgather(wrong, [torch.ones(1)]),
+    }.items():
+        text = raises(ValueError, call)
+        assert wanted in text, text
     dist.barrier()
 
 
@@ -236,7 +331,7 @@ def operations():
         groups += [(dist.new_group(world[1:]), world[1:]), (dist.new_group(world[::2]), world[::2])]
     for group, ranks in groups:
         if dist.get_rank() in ranks:
-            for check in (reductions, scattering, moves, messages):
+            for check in (reductions, scattering, moves, messages, coalesced, monitored, names):
                 check(group, ranks)
     asynchronous()
     refusals()
@@ -366,6 +461,55 @@ def libraries():
     same(functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD) + 0, torch.full((3,), float(world)), "functional")
     spread = distribute_tensor(torch.arange(2.0 * world), init_device_mesh("cpu", (world,)), [Shard(0)])
     same(spread.full_tensor(), torch.arange(2.0 * world), "a tensor on a mesh")
+    checkpoint(mesh)
+    loader()
+
+
+def checkpoint(mesh):
+    """A sharded model is saved by all ranks and read back by all."""
+    from torch.distributed import checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    models = []
+    for seed in (3, 4):
+        torch.manual_seed(seed)
+        models.append(plain())
+        fully_shard(models[-1], mesh=mesh)
+    one, other = models
+    dcp.save(get_model_state_dict(one), checkpoint_id=folder[0])
+    state = get_model_state_dict(other)
+    dcp.load(state, checkpoint_id=folder[0])
+    set_model_state_dict(other, state)
+    for mine, found in zip(one.parameters(), other.parameters(), strict=True):
+        same(found.full_tensor(), mine.full_tensor(), "a parameter from a checkpoint")
+
+
+class Squares(torch.utils.data.Dataset):
+    """What a loader's workers, which are forked, give."""
+
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, at):
+        return torch.full((3,), float(at * at))
+
+
+def loader():
+    """Forked workers of a data loader come and go while the rank's collectives go on."""
+    shares = torch.utils.data.distributed.DistributedSampler(Squares(), shuffle=False)
+    for _ in range(2):
+        total = torch.zeros(1)
+        loads = torch.utils.data.DataLoader(
+            Squares(), batch_size=4, sampler=shares, num_workers=2, multiprocessing_context="fork"
+        )
+        for batch in loads:
+            part = batch[:, 0].sum().reshape(1)
+            dist.all_reduce(part)
+            total += part
+        same(total, torch.tensor([float(sum(at * at for at in range(32)))]), "what all workers have loaded")
 
 
 def lost():
@@ -381,13 +525,56 @@ def lost():
     assert "RankLost" in text and ("rank 1" in text or "node 1" in text), text
 
 
+def late():
+    """ctrl-C ends a wait at once, and the ranks stay in step; a barrier to which nobody comes says that in PyTorch's words."""
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 1:
+        begin = time.monotonic()
+        try:
+            store.set("pid", str(os.getpid()))
+            dist.barrier()
+            sys.exit("the barrier ended, and nobody else was there")
+        except KeyboardInterrupt:
+            took = time.monotonic() - begin
+        assert took < 20, f"ctrl-C took {took} s"
+        store.set("interrupted", "1")
+        dist.new_group()
+        store.wait(["late"])
+        store.set("left", "1")
+    else:
+        pid = int(store.get("pid"))
+        # Surely in the wait by then; if not, the test proves less.
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGINT)
+        store.wait(["interrupted"])
+        dist.barrier()
+        short = dist.new_group()
+        # Later: making a group has the group's limit too.
+        short.set_timeout(datetime.timedelta(seconds=1))
+        begin = time.monotonic()
+        text = raises(RuntimeError, dist.barrier, short)
+        assert " Timed out " in text and 0.9 < time.monotonic() - begin < 20, text
+        store.set("late", "1")
+        # The store ends with this process.
+        store.wait(["left"])
+
+
+def torchrun():
+    """Started by torchrun, one agent for each rank of the job."""
+    assert os.environ["TORCHELASTIC_RUN_ID"] and dist.get_rank() == int(os.environ["RANK"])
+    found = torch.ones(3)
+    dist.all_reduce(found)
+    same(found, torch.full((3,), float(dist.get_world_size())), "all_reduce")
+
+
 def main():
     dist.init_process_group("rail", timeout=datetime.timedelta(seconds=60))
     what = sys.argv[1]
-    {"operations": operations, "ddp": ddp, "fsdp": fsdp, "libraries": libraries, "lost": lost}[what]()
+    known = {"operations": operations, "ddp": ddp, "fsdp": fsdp, "libraries": libraries}
+    (known | {"lost": lost, "late": late, "torchrun": torchrun})[what]()
     print(f"{what} right", flush=True)
-    if what == "lost":
-        # A rank is missing, so nobody can leave together.
+    if what in ("lost", "late"):
+        # The job has failed, so nobody can leave together.
         os._exit(0)
     dist.destroy_process_group()
 

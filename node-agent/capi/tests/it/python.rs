@@ -120,14 +120,44 @@ fn torch() -> Option<PathBuf> {
 
 /// Runs the PyTorch test `what` with the installed wheel, whose backend PyTorch has to find by itself.
 fn with_torch(ranks: &[usize], what: &str) -> Option<Vec<Output>> {
+    started(ranks, what, |_, _| {})
+}
+
+/// The same, where `launch` puts what starts the script before it.
+fn started(ranks: &[usize], what: &str, launch: impl Fn(usize, &mut Command)) -> Option<Vec<Output>> {
+    scripted(ranks, "tests/torch_ranks.py", &[what], launch)
+}
+
+/// Runs a script as every rank, with the installed wheel.
+fn scripted(
+    ranks: &[usize],
+    script: &str,
+    arguments: &[&str],
+    launch: impl Fn(usize, &mut Command),
+) -> Option<Vec<Output>> {
     let python = torch()?;
     let room = tempfile::tempdir().unwrap();
     let (site, wheel) = (room.path().join("site"), wheel(&python, room.path()));
     pip(&python, &["--target", &site.to_string_lossy()], &wheel);
     let world = World::new(ranks, 2);
-    Some(run(&world, &python, "tests/torch_ranks.py", &[what], |command| {
+    Some(world.all(|rank| {
+        let mut command = world.rank(rank, &python);
+        command.args(["-B", "-W", "ignore"]);
+        launch(rank, &mut command);
+        command.arg(here("python").join(script)).args(arguments).env("OMP_NUM_THREADS", "1");
         command.env("PYTHONPATH", &site).env_remove("RAIL_LIBRARY").env_remove("LD_LIBRARY_PATH");
+        command
     }))
+}
+
+#[test]
+fn pytorch_receives_from_any_rank_as_a_model_says() {
+    let Some(python) = torch() else { return };
+    let mut model = Command::new(python);
+    model.args(["-B", "-W", "ignore"]).arg(here("python/tests/inbox.py")).env("PYTHONPATH", here("python"));
+    let output = model.output().unwrap();
+    println!("{}", said(&output));
+    assert!(output.status.success() && said(&output).contains("inbox right"), "{}", said(&output));
 }
 
 #[test]
@@ -159,4 +189,48 @@ fn pytorch_is_told_of_a_lost_rank() {
     let Some(outputs) = with_torch(&[0, 1], "lost") else { return };
     expect_all(&outputs[..1], "lost right");
     assert_eq!(outputs[1].status.code(), Some(3), "{}", said(&outputs[1]));
+}
+
+#[test]
+fn pytorch_says_that_nobody_came_and_ctrl_c_ends_a_wait() {
+    let Some(outputs) = with_torch(&[0, 1], "late") else { return };
+    expect_all(&outputs, "late right");
+}
+
+/// An agent of torchrun for each rank of the job, which keeps the job's numbers.
+#[test]
+fn pytorch_runs_under_torchrun() {
+    let outputs = started(&[0, 1], "torchrun", |rank, command| {
+        let node = rank.to_string();
+        command.args(["-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]);
+        let port = command.get_envs().find(|(name, _)| *name == "MASTER_PORT").and_then(|(_, port)| port);
+        let port = port.unwrap().to_owned();
+        command.args(["--node-rank", &node, "--master-addr", "127.0.0.1", "--master-port"]).arg(port);
+    });
+    let Some(outputs) = outputs else { return };
+    expect_all(&outputs, "torchrun right");
+}
+
+/// Examples of libraries over PyTorch: of those that are installed where PyTorch is.
+#[test]
+fn pytorch_examples_run() {
+    let Some(python) = torch() else { return };
+    let room = tempfile::tempdir().unwrap();
+    let checkpoint = room.path().to_string_lossy().into_owned();
+    let arguments = ["--checkpoint", &checkpoint];
+    let examples = [
+        ("torch.distributed.fsdp", "fsdp2.py", &arguments[..], "the same after a checkpoint: True"),
+        ("accelerate", "accelerate_train.py", &[], "ranks on rail"),
+        ("lightning", "lightning_train.py", &[], "ranks on rail"),
+    ];
+    for (package, example, arguments, text) in examples {
+        if !has(&python, &["-c", &format!("import {package}")]) {
+            continue;
+        }
+        let Some(outputs) = scripted(&[0, 1], &format!("examples/{example}"), arguments, |_, _| {}) else {
+            return;
+        };
+        assert!(outputs.iter().all(|output| output.status.success()), "{example}: {}", said(&outputs[1]));
+        assert!(said(&outputs[0]).contains(text), "{example}: {}", said(&outputs[0]));
+    }
 }

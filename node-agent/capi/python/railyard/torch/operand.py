@@ -16,13 +16,6 @@ def check(tensor):
     return tensor.detach()
 
 
-def only(tensors):
-    """The one tensor of a list: process groups of one device for each rank have no more."""
-    if len(tensors) != 1:
-        raise ValueError(f"backend rail has one tensor for each rank and call, got {len(tensors)}")
-    return tensors[0]
-
-
 class Bytes:
     """A tensor that is moved and not looked into: at `address`, `nbytes` of it, which is a multiple of 2 on all ranks."""
 

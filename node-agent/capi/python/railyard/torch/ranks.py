@@ -13,6 +13,8 @@ import torch
 
 from .. import _library, errors
 from . import types
+from .inbox import Inbox
+from .mail import SENT, Mail
 
 #: Tags of the backend's own messages; those of programs are below.
 _OWN = 0x8000_0000
@@ -29,6 +31,19 @@ class Calls:
         self.communicator = communicator
         self._lock = threading.Lock()
         self._timeout = None
+        self.inbox = Inbox()
+        self.mail = self.inbox.mail = Mail(communicator, self.inbox)
+        self._met = False
+
+    def meet(self, store, size, timeout):
+        """Returns when all ranks of the job are attached: from then on nobody misses a notification."""
+        if self._met or not self.mail.available:
+            return
+        turn, place = divmod(store.add("rail/attached", 1) - 1, size)
+        if place == size - 1:
+            store.set(f"rail/all-attached/{turn}", "1")
+        store.wait([f"rail/all-attached/{turn}"], timeout)
+        self._met = True
 
     def begin(self, name, arguments, keep, timeout=None):
         """Begins one call, limited to `timeout` seconds if that is not None."""
@@ -51,6 +66,11 @@ class Whole:
 
     def __init__(self, calls, rank, size):
         self.calls, self.rank, self.size = calls, rank, size
+        self._last = None
+
+    def members(self):
+        """The group's ranks as ranks of the job."""
+        return list(range(self.size))
 
     def all_reduce(self, numbers, timeout):
         how = numbers.how
@@ -80,19 +100,38 @@ class Whole:
     def exchange(self, sends, receives, keep, timeout):
         """Sends each (address, nbytes) of `sends` to its rank and receives likewise; None and no bytes are left out."""
         steps = list(self._steps(sends, receives))
-        if len(steps) <= _WAVE:
+        if len(steps) <= _WAVE and (self._last is None or self._last.done()):
             return [request for step in steps for request in self._begin(step, keep, timeout)]
-        return [Task(_worker(self), lambda: self._exchange(steps, keep, timeout))]
+        return self._task(lambda: self._exchange(steps, keep, timeout))
+
+    def _task(self, function):
+        """Has it done after all tasks before, on the group's thread: messages of the group are in the order of its operations."""
+        self._last = Task(_worker(self), function)
+        return [self._last]
 
     def send(self, address, nbytes, to, tag, keep, timeout):
         code, count = types.carrier(nbytes)
-        arguments = (address, count, code, self._global(to), self._tag(tag))
-        return [self.calls.begin("send", arguments, keep, timeout)]
+        to, tag = self._global(to), self._tag(tag)
+        requests = [self.calls.begin("send", (address, count, code, to, tag), keep, timeout)]
+        if self.calls.mail.available:
+            self.calls.mail.take()
+            self.calls.mail.send(to, SENT, tag)
+        return requests
 
     def recv(self, address, nbytes, sender, tag, keep, timeout):
+        self.calls.mail.take()
+        begin = self._receive(address, nbytes, self._tag(tag), keep, timeout)
+        return self.calls.inbox.recv(self._global(sender), self._tag(tag), begin, timeout)
+
+    def recv_any(self, address, nbytes, tag, keep, timeout):
+        others = [member for at, member in enumerate(self.members()) if at != self.rank]
+        begin = self._receive(address, nbytes, self._tag(tag), keep, timeout)
+        return self.calls.inbox.recv_any(others, self._tag(tag), begin, timeout)
+
+    def _receive(self, address, nbytes, tag, keep, timeout):
+        """What begins a receive once its sender is known."""
         code, count = types.carrier(nbytes)
-        arguments = (address, count, code, self._global(sender), self._tag(tag))
-        return [self.calls.begin("recv", arguments, keep, timeout)]
+        return lambda sender: [self.calls.begin("recv", (address, count, code, sender, tag), keep, timeout)]
 
     def _global(self, rank):
         return rank
@@ -140,6 +179,9 @@ class Part(Whole):
         super().__init__(calls, rank, len(members))
         self._members, self._name = members, name
 
+    def members(self):
+        return list(self._members)
+
     def all_reduce(self, numbers, timeout):
         if self.size == 1:
             return []
@@ -152,13 +194,13 @@ class Part(Whole):
             self._gather(own.data_ptr(), wide.data_ptr(), block * wide.element_size(), (own, wide), timeout)
             numbers.memory.view(-1).copy_(wide[: numbers.count])
 
-        return [Task(_worker(self), run)]
+        return self._task(run)
 
     def reduce_scatter(self, numbers, out, timeout):
         def run():
             out.view(-1).copy_(self._reduced(numbers.memory.view(-1), out.numel(), numbers.how, timeout))
 
-        return [Task(_worker(self), run)]
+        return self._task(run)
 
     def all_gather(self, source, target, nbytes, keep, timeout):
         sends = [(source, nbytes)] * self.size
@@ -187,7 +229,7 @@ class Part(Whole):
                 if place + mask < self.size:
                     self._wait(("send", (self.rank + mask) % self.size, address, nbytes), keep, timeout)
 
-        return [Task(_worker(self), run)]
+        return self._task(run)
 
     def barrier(self, timeout):
         token = torch.zeros(self.size + 1, dtype=torch.int16)

@@ -11,14 +11,16 @@ from .. import errors
 class RailWork(dist.Work):
     """One or more calls of the engine that together are one operation of PyTorch.
 
-    `finish` runs once after the last of them, on the thread that notices: the library's where the work is asynchronous.
+    `finish` runs once after the last of them, on the thread that notices: the library's where the work is asynchronous. `title`, `limit`
+    (seconds) and `number` (of the group's collective) are for who asks and for messages; `source` gives the rank that was received from.
     """
 
-    def __init__(self, requests, finish, result, asynchronous):
+    def __init__(self, requests, finish, result, asynchronous, *, title="", limit=None, number=0, source=None):
         super().__init__()
         self._requests = requests
         self._finish = finish
         self._result = result
+        self._title, self._limit, self._number, self._source = title, limit, number, source
         self._lock = threading.Lock()
         self._left = len(requests)
         self._over = threading.Event()
@@ -60,6 +62,7 @@ class RailWork(dist.Work):
                 self._finish()
             except Exception as error:  # Whatever it is, the one who waits is to have it.
                 self._error = error
+        self._error = self._named(self._error)
         self._finish = None
         with self._lock:
             plain = self._plain
@@ -75,15 +78,31 @@ class RailWork(dist.Work):
             try:
                 for request in self._requests:
                     request.wait(limit)
-            except errors.RailError:
+            except errors.RailError as error:
                 if not all(request.done() for request in self._requests):
-                    raise
+                    raise self._named(error) from None
             self._settle()
         if not self._over.wait(limit):
-            raise errors.TimedOut(f"not complete within {limit} s; the operation goes on")
+            raise errors.TimedOut(
+                f"backend rail: Timed out waiting {round(limit * 1000)}ms for {self._title or 'work'}; the operation goes on"
+            )
         if self._error is not None:
             raise self._error
         return True
+
+    def _named(self, error):
+        """The error with the operation's name, and with the words that programs look for in those of PyTorch's own backends."""
+        # A call that passes a rank's limit stops the job, which a rank that has subscribed hears first.
+        late = isinstance(error, errors.Stopped) and "did not complete within the limit" in str(error)
+        if late or isinstance(error, errors.TimedOut):
+            limit = f"{round(self._limit * 1000)}ms " if self._limit else ""
+            named = errors.TimedOut(f"backend rail: Timed out waiting {limit}for {self._title}: {error}")
+        elif isinstance(error, (errors.RankLost, errors.PeerLost, errors.EngineLost)):
+            named = type(error)(f"backend rail: Connection closed by peer in {self._title}: {error}", error.status)
+        else:
+            return error
+        named.__cause__ = error
+        return named
 
     def is_completed(self):
         """Whether the operation is over."""
@@ -106,6 +125,17 @@ class RailWork(dist.Work):
     def synchronize(self):
         """As `wait`."""
         self.wait()
+
+    def source_rank(self):
+        """The rank of the group whose message it got."""
+        if self._source is None:
+            raise RuntimeError("sourceRank() may only be called on work objects that correspond to a recv or recv from any call.")
+        return self._source()
+
+    _source_rank = source_rank
+
+    def _get_sequence_number(self):
+        return self._number
 
     def get_future(self):
         """A future with the tensors that the operation changed, completed on a thread of the library."""
