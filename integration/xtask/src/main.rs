@@ -19,6 +19,7 @@ mod stack;
 mod test;
 mod tools;
 mod torch;
+mod upstream;
 mod wheel;
 
 use std::process::ExitCode;
@@ -59,6 +60,8 @@ enum Command {
     Stack(stack::Args),
     /// Build the Python package with librail.so in it.
     Wheel(wheel::Args),
+    /// PyTorch's own distributed tests, as they are installed, with backend rail and with Gloo, side by side.
+    Torch(upstream::Args),
     /// Write ARCHITECTURE.md's map from what cargo sees.
     Map(map::Args),
     /// Build what is shipped: stripped programs and libraries, their debug information beside them, checksums.
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim(&args),
         Command::Stack(args) => stack::run(&args),
         Command::Wheel(args) => wheel::run(&args),
+        Command::Torch(args) => upstream::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Dist(args) => dist::run(&args),
         Command::Docs(args) => docs::run(&args),

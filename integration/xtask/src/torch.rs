@@ -67,6 +67,21 @@ pub fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
+/// The folder with what PyTorch's own tests need beside PyTorch, made on first use.
+///
+/// # Errors
+/// It cannot be installed.
+pub fn tests(python: &Path) -> Result<PathBuf> {
+    let folder = process::target_dir()?.join("tools").join("torch-tests");
+    if !folder.join("expecttest").exists() {
+        let mut pip = Command::new(python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20"]);
+        pip.args(["--no-deps", "--target"]).arg(&folder).arg("expecttest==0.3.0");
+        process::run_quiet(&mut pip)?;
+    }
+    Ok(folder)
+}
+
 fn make(venv: &Path, python: &Path, deadline: Instant) -> Result<()> {
     within(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv), deadline)?;
     let mut pip = Command::new(python);
