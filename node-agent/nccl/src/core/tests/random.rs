@@ -9,7 +9,7 @@ use super::net::Net;
 use crate::core::{MAX_RECEIVES, MAX_REQUESTS, Outcome, ReceiveId, RequestId, SendId};
 
 /// The number of a group, and a place in it.
-type Place = (usize, usize);
+type Target = (usize, usize);
 
 /// A connection and what is planned for it.
 struct Line {
@@ -19,13 +19,13 @@ struct Line {
     receive: ReceiveId,
     /// By tag: sizes that are yet to be sent, and where each is to land (number of the group, place in it). Groups of (room, tag) that are yet to
     /// be received.
-    sends: BTreeMap<i32, VecDeque<(u64, Place)>>,
+    sends: BTreeMap<i32, VecDeque<(u64, Target)>>,
     groups: VecDeque<Vec<(u64, i32)>>,
     /// Sizes that each place is to get, of requests under way.
     expected: BTreeMap<RequestId, Vec<u64>>,
     sending: VecDeque<(RequestId, u64)>,
     /// Where each message that was sent is to land, and which request each group has become.
-    sent: Vec<(RequestId, Place)>,
+    sent: Vec<(RequestId, Target)>,
     received: Vec<RequestId>,
     receiving: VecDeque<RequestId>,
     plans: VecDeque<Vec<u64>>,
