@@ -73,7 +73,7 @@ pub(crate) fn begin(communicator: u64, rank: i32, logger: Logger) -> Result<u64,
             rank: client.rank(),
             node: world.node,
             draws_rails: world.local_rank == 0,
-            trace: std::env::var("TRACEPARENT").unwrap_or_default(),
+            trace: trace(),
         });
         if !profiler.looking {
             let spawned =
@@ -144,7 +144,7 @@ pub(crate) fn end(number: u64) -> Result<Option<PathBuf>, NetError> {
         ENDED.notify_all();
         let (spans, lost) = profiler.recorder.take();
         let samples: Vec<Sample> = std::mem::take(&mut profiler.samples).into();
-        let subject = profiler.subject.clone().unwrap_or_default();
+        let subject = profiler.subject.clone().unwrap_or_else(of_environment);
         let path = path(&subject, profiler.files);
         profiler.files += 1;
         (spans, samples, lost, subject, path)
@@ -154,6 +154,17 @@ pub(crate) fn end(number: u64) -> Result<Option<PathBuf>, NetError> {
         |error| NetError::new(Code::System, format!("cannot write {} ({FOLDER}): {error}", path.display()));
     written.map_err(cannot)?;
     Ok(Some(path))
+}
+
+/// What a rank's environment says of it, where it does not use the engine.
+fn of_environment() -> Subject {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    Subject { rank: number("RANK"), node: number("NODE_RANK"), draws_rails: false, trace: trace() }
+}
+
+/// The job's own trace.
+fn trace() -> String {
+    std::env::var("TRACEPARENT").unwrap_or_default()
 }
 
 /// One file for each rank, and for each time that its last communicator is gone.
