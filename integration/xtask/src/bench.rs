@@ -8,7 +8,7 @@ use std::{
 use crate::{
     lab, peers,
     process::{self, Result},
-    sonic, tools,
+    sonic, tools, torch,
 };
 
 /// Options of `cargo xtask bench`.
@@ -87,6 +87,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         match tools::slurm() {
             Ok(slurm) => _ = bench.env("RAIL_TEST_SLURM", slurm),
             Err(error) => eprintln!("absent: Slurm: {error}"),
+        }
+        match torch::python().and_then(|python| torch::tests(&python)) {
+            Ok(_) => _ = bench.env("RAIL_BENCH_TOOLS", process::target_dir()?.join("tools")),
+            Err(error) => eprintln!("absent: PyTorch: {error}"),
         }
         if let Some(folder) = &args.scripts {
             bench.arg("--scripts").arg(std::path::absolute(folder)?);

@@ -1,6 +1,6 @@
 //! Doors: Railyard used by other schedulers and libraries as they are. S1, jobs of a real Slurm run where Railyard would place them; S2, both are
 //! killed meanwhile; S3, batch scripts that were written for Slurm; K2, claims of rails at Kubernetes' kubelet; N1, NCCL's messages over the rails of
-//! its plugin.
+//! its plugin; P1, PyTorch's own distributed tests.
 
 mod claims;
 mod kills;
@@ -8,6 +8,7 @@ mod nccl;
 mod scripts;
 mod settings;
 mod slurm;
+mod torch;
 
 pub use settings::Bench;
 
@@ -17,10 +18,11 @@ use crate::report::Row;
 pub type Measure = fn(&Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Measure); 5] = [
+pub const ROWS: [(&str, Measure); 6] = [
     ("S1", slurm::placed),
     ("S2", kills::survived),
     ("S3", scripts::read),
     ("K2", claims::prepared),
     ("N1", nccl::carried),
+    ("P1", torch::tests),
 ];

@@ -13,7 +13,7 @@ mod lab;
 mod latency;
 mod meter;
 mod ours;
-mod peers;
+pub mod peers;
 mod plot;
 mod roof;
 mod series;

@@ -41,6 +41,14 @@ pub fn python() -> Result<PathBuf, String> {
     tool("torch-venv/bin/python")
 }
 
+/// What PyTorch's own tests need beside PyTorch.
+///
+/// # Errors
+/// It is not installed.
+pub fn torch_tests() -> Result<PathBuf, String> {
+    tool("torch-tests")
+}
+
 /// One peer's files and pipes.
 struct Peer<'a> {
     lab: &'a Lab,
