@@ -141,6 +141,16 @@ fn rate(row: &Row<'_>, bench: &Bench, shaped: &engine::Bench, world: &World<'_>)
         goal: Goal::AtLeast(97.0),
         sample: &share,
         cpu,
+        peers: peers.clone(),
+    });
+    let bad = Sample::new(vec![wrong as f64]);
+    row.line(&Line {
+        case: "16 MiB messages both ways, with wrong bytes",
+        value: bad.median(),
+        unit: "",
+        goal: Goal::AtMost(0.0),
+        sample: &bad,
+        cpu,
         peers,
     });
     Ok(())
@@ -181,8 +191,14 @@ fn stalls(row: &Row<'_>, bench: &Bench, world: &World<'_>) -> Result<(), String>
             row.line(&Line { case: &format!("{name}: {case}"), value, unit, goal, sample, cpu, peers });
         };
         line("messages with wrong bytes", bad.median(), "", Goal::AtMost(0.0), &bad);
-        if added.is_empty() {
-            row.failed(&format!("{name}: added stall p99"), "the messages were over before a rail was cut");
+        let wanted = answers.len() * cuts as usize;
+        if added.len() < wanted {
+            let text = format!(
+                "{} cuts of {cuts} were made while messages went, and {} pauses of {wanted} are known: a rank without one had no message before a cut or until its repair",
+                at.len(),
+                added.len()
+            );
+            row.failed(&format!("{name}: added stall p99"), &text);
             continue;
         }
         let stalls = Sample::new(added);
