@@ -304,6 +304,10 @@ unsafe fn beginning(kind: u64, parent: *mut c_void, payload: &Payload) -> Option
         PROXY_OP => {
             // SAFETY: the proxy's, as the caller vouches.
             let op = unsafe { payload.proxy_op };
+            // Of a rank of another process for which this one sends (PXN): its communicator is not known here.
+            if i64::from(op.pid) != i64::from(std::process::id()) {
+                return None;
+            }
             Event::Operation { channel: op.channel, peer: op.peer, sends: op.sends != 0 }
         }
         PROXY_STEP => return number(Kind::Event, parent).map(Beginning::Step),

@@ -65,7 +65,7 @@ fn now() -> u64 {
 
 /// A communicator is made, in which this process has a rank. Gives its number.
 pub(crate) fn begin(communicator: u64, rank: i32, logger: Logger) -> Result<u64, NetError> {
-    let client = lock().attached.as_ref().map(crate::attached::Attached::client);
+    let client = attached();
     let mut profiler = profiler();
     if let Some(client) = client {
         let world = client.world();
@@ -73,11 +73,10 @@ pub(crate) fn begin(communicator: u64, rank: i32, logger: Logger) -> Result<u64,
             rank: client.rank(),
             node: world.node,
             draws_rails: world.local_rank == 0,
-            trace: trace(),
+            trace: std::env::var("TRACEPARENT").unwrap_or_default(),
         });
         if !profiler.looking {
-            let spawned =
-                std::thread::Builder::new().name("rail-nccl-prof".into()).spawn(move || watch(&client));
+            let spawned = std::thread::Builder::new().name("rail-nccl-prof".into()).spawn(watch);
             let refused = |error| NetError::new(Code::System, format!("cannot start a thread: {error}"));
             // It ends with the last communicator.
             drop(spawned.map_err(refused)?);
@@ -92,13 +91,19 @@ pub(crate) fn begin(communicator: u64, rank: i32, logger: Logger) -> Result<u64,
     Ok(number)
 }
 
+/// The attached rank, if there is one.
+fn attached() -> Option<Arc<Client>> {
+    lock().attached.as_ref().map(crate::attached::Attached::client)
+}
+
 /// Looks at the rails while there are communicators.
-fn watch(client: &Arc<Client>) {
+fn watch() {
     loop {
-        let counters = client.counters();
+        // Anew each time: a rank that has left and attached again has another one.
+        let counters = attached().map(|client| client.counters());
         let mut held = profiler();
-        // The engine is gone, and so is the job.
-        let Ok((rails, _)) = counters else {
+        // The rank has left, or the engine is gone, and so is the job.
+        let Some(Ok((rails, _))) = counters else {
             held.looking = false;
             return;
         };
@@ -137,14 +142,17 @@ pub(crate) fn stop(event: u64) {
 pub(crate) fn end(number: u64) -> Result<Option<PathBuf>, NetError> {
     let (spans, samples, lost, subject, path) = {
         let mut profiler = profiler();
-        profiler.communicators.remove(&number);
+        if let Some(who) = profiler.communicators.remove(&number) {
+            profiler.recorder.abandon(who);
+        }
         if !profiler.communicators.is_empty() {
             return Ok(None);
         }
         ENDED.notify_all();
         let (spans, lost) = profiler.recorder.take();
         let samples: Vec<Sample> = std::mem::take(&mut profiler.samples).into();
-        let subject = profiler.subject.clone().unwrap_or_else(of_environment);
+        let subject =
+            profiler.subject.clone().unwrap_or_else(|| unattached(&|name| std::env::var(name).ok()));
         let path = path(&subject, profiler.files);
         profiler.files += 1;
         (spans, samples, lost, subject, path)
@@ -156,15 +164,11 @@ pub(crate) fn end(number: u64) -> Result<Option<PathBuf>, NetError> {
     Ok(Some(path))
 }
 
-/// What a rank's environment says of it, where it does not use the engine.
-fn of_environment() -> Subject {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    Subject { rank: number("RANK"), node: number("NODE_RANK"), draws_rails: false, trace: trace() }
-}
-
-/// The job's own trace.
-fn trace() -> String {
-    std::env::var("TRACEPARENT").unwrap_or_default()
+/// Whose picture it is where this process does not use the network plugin: as the job's environment says.
+fn unattached(lookup: &dyn Fn(&str) -> Option<String>) -> Subject {
+    let number = |name| lookup(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let trace = lookup("TRACEPARENT").unwrap_or_default();
+    Subject { rank: number("RANK"), node: number("NODE_RANK"), draws_rails: false, trace }
 }
 
 /// One file for each rank, and for each time that its last communicator is gone.
@@ -172,4 +176,22 @@ fn path(subject: &Subject, before: u32) -> PathBuf {
     let folder = std::env::var_os(FOLDER).map_or_else(|| PathBuf::from("."), PathBuf::from);
     let again = if before == 0 { String::new() } else { format!(".{before}") };
     folder.join(format!("nccl-rank{}{again}.trace.json", subject.rank))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rank_has_its_file_without_the_network_plugin() {
+        let lookup = |name: &str| match name {
+            "RANK" => Some("5".to_owned()),
+            "NODE_RANK" => Some("2".to_owned()),
+            _ => None,
+        };
+        let subject = unattached(&lookup);
+        assert_eq!((subject.rank, subject.node, subject.draws_rails), (5, 2, false));
+        assert!(path(&subject, 0).ends_with("nccl-rank5.trace.json"));
+        assert_eq!(unattached(&|_| None), Subject::default());
+    }
 }

@@ -199,6 +199,16 @@ impl Recorder {
         self.keep(Span { rank, communicator, start, end: now.max(start), event });
     }
 
+    /// A communicator is gone: what it has begun and not ended, as where it was aborted, never ends.
+    pub fn abandon(&mut self, (communicator, rank): (u64, i32)) {
+        for (place, open) in self.open.iter_mut().enumerate() {
+            if open.take_if(|open| (open.communicator, open.rank) == (communicator, rank)).is_some() {
+                self.lives[place] = (self.lives[place] + 1) & 0xff_ffff;
+                self.free.push(place);
+            }
+        }
+    }
+
     fn keep(&mut self, span: Span) {
         if self.spans.len() >= self.most {
             self.spans.pop_front();
@@ -284,6 +294,21 @@ mod tests {
             let (spans, _) = recorder.take();
             prop_assert!(spans.iter().all(|span| span.start <= span.end));
         }
+    }
+
+    #[test]
+    fn what_an_aborted_communicator_had_begun_leaves_its_room() {
+        let mut recorder = Recorder::new(10);
+        let other = recorder.start((8, 3), operation(), 1).unwrap();
+        let first = recorder.start(WHO, operation(), 1).unwrap();
+        while recorder.start(WHO, operation(), 1).is_some() {}
+        recorder.abandon(WHO);
+        recorder.stop(first, 2);
+        assert!(recorder.take().0.is_empty(), "it is over");
+        let begun = (1..MOST_OPEN).filter(|_| recorder.start(WHO, operation(), 3).is_some()).count();
+        assert_eq!(begun, MOST_OPEN - 1);
+        recorder.stop(other, 4);
+        assert_eq!(recorder.take().0.len(), 1);
     }
 
     #[test]

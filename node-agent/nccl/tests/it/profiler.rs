@@ -122,7 +122,11 @@ fn collective(sequence: u64) -> Payload {
 }
 
 fn operation(peer: usize, sends: bool) -> Payload {
-    let (pid, peer) = (std::process::id() as c_int, peer as c_int);
+    operation_of(std::process::id() as c_int, peer, sends)
+}
+
+fn operation_of(pid: c_int, peer: usize, sends: bool) -> Payload {
+    let peer = peer as c_int;
     Payload { proxy_op: ProxyOpEvent { pid, channel: 1, peer, steps: 1, chunk: 1, sends: sends.into() } }
 }
 
@@ -157,6 +161,9 @@ pub fn profile(rank: &mut Rank, path: &Path) {
         profiler.stop(call);
         assert!(room == fill(before as u64, number, BYTES));
     }
+    // What this process does for a rank of another one is not of its own communicator.
+    let foreign = std::process::id() as c_int + 1;
+    assert!(profiler.start(PROXY_OP, null_mut(), operation_of(foreign, next, true)).is_null());
     // What is over, or was never there, is nobody's.
     profiler.stop(null_mut());
     assert!(profiler.start(PROXY_STEP, null_mut(), operation(0, false)).is_null());
