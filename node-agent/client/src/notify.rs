@@ -41,7 +41,7 @@ impl Client {
     /// first node had measured when it was asked first. It remembers some thousands of keys. Waits for engines, for no other rank.
     ///
     /// # Errors
-    /// The job has failed, the engine is gone, or nobody answers in time.
+    /// The job has failed, the engine is gone, that of the first node has left, or nobody answers in time.
     pub fn agree(&self, key: u64) -> Result<RailModel, Error> {
         let id = self.link.submit(&Request::Agree { key })?;
         match self.link.wait(id, "agree", self.link.control_timeout())?.reply {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use node_agent_collective::Notification;
 use node_agent_ipc::RailModel;
 
-/// Keys whose numbers are remembered; the oldest is forgotten.
+/// Keys whose numbers are remembered; the oldest is forgotten. And what is to be said to other engines, but finds no room.
 const MOST: usize = 4096;
 /// What engines say to each other, in the lowest byte of the first word.
 const ASKED: u64 = 1;
@@ -23,6 +24,7 @@ pub(crate) struct Agreements {
     decided: BTreeMap<u64, RailModel>,
     order: VecDeque<u64>,
     waiting: BTreeMap<u64, Vec<Asker>>,
+    deferred: VecDeque<Notification>,
 }
 
 impl Agreements {
@@ -59,8 +61,28 @@ impl Agreements {
         self.waiting.values_mut().for_each(|askers| askers.retain(|asker| asker.token != token));
     }
 
+    /// Whether anybody waits.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Keeps what there is no room for at the moment, to be tried again. `false`: there is too much of that already.
+    pub(crate) fn defer(&mut self, notification: Notification) -> bool {
+        let room = self.deferred.len() < MOST;
+        if room {
+            self.deferred.push_back(notification);
+        }
+        room
+    }
+
+    /// What is to be tried again.
+    pub(crate) fn take_deferred(&mut self) -> VecDeque<Notification> {
+        std::mem::take(&mut self.deferred)
+    }
+
     /// All that wait: nobody will answer them.
     pub(crate) fn end(&mut self) -> Vec<Asker> {
+        self.deferred.clear();
         std::mem::take(&mut self.waiting).into_values().flatten().collect()
     }
 }
@@ -82,7 +104,6 @@ impl Saying {
             Self::Decided(key, model) => {
                 let rails = u64::from(model.rails.min(u16::from(u8::MAX)));
                 let first = DECIDED | rails << 8 | u64::from(model.capacity) << 16;
-                let first = first | u64::from(model.overhead_ns) << 32;
                 [first, key, u64::from(model.alpha_ns) | u64::from(model.beta_ps) << 32]
             }
         }
@@ -98,7 +119,6 @@ impl Saying {
                 RailModel {
                     rails: (first >> 8 & 0xff) as u16,
                     capacity: (first >> 16 & 0xffff) as u16,
-                    overhead_ns: low(first >> 32),
                     alpha_ns: low(last),
                     beta_ps: low(last >> 32),
                 },
@@ -113,7 +133,7 @@ mod tests {
     use super::*;
 
     fn model(beta_ps: u32) -> RailModel {
-        RailModel { rails: 8, capacity: 1024, alpha_ns: 3000, overhead_ns: 200, beta_ps }
+        RailModel { rails: 8, capacity: 1024, alpha_ns: 3000, beta_ps }
     }
 
     #[test]
@@ -142,9 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn what_finds_no_room_is_kept_up_to_a_bound() {
+        let mut agreements = Agreements::default();
+        let notification = |key| Notification { from: 1, to: 0, words: Saying::Asked(key).words() };
+        assert!((0..MOST as u64).all(|key| agreements.defer(notification(key))));
+        assert!(!agreements.defer(notification(0)));
+        let deferred = agreements.take_deferred();
+        assert_eq!((deferred.len(), deferred[7]), (MOST, notification(7)));
+        assert!(agreements.defer(notification(0)) && !agreements.is_awaited());
+        agreements.end();
+        assert!(agreements.take_deferred().is_empty());
+    }
+
+    #[test]
     fn words_are_read_as_written() {
-        let decided =
-            RailModel { rails: 64, capacity: 1023, alpha_ns: u32::MAX, overhead_ns: 1, beta_ps: 20 };
+        let decided = RailModel { rails: 64, capacity: 1023, alpha_ns: u32::MAX, beta_ps: 20 };
         for saying in [Saying::Asked(u64::MAX), Saying::Decided(5, decided)] {
             assert_eq!(Saying::read(saying.words()), Some(saying));
         }

@@ -170,6 +170,7 @@ impl Engine {
             self.complete_calls();
             self.hand_out_notifications();
             self.retry_notifications();
+            self.retry_agreements();
             self.pass_time();
         }
     }

@@ -176,14 +176,12 @@ pub struct RailSpeed {
 /// What rails between servers cost, as measured when it was asked for first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RailModel {
-    /// Rails that carried data.
+    /// Rails of each node, whether they carry data or not.
     pub rails: u16,
     /// What was left of the capacity of the weakest node over all its rails, in 1024ths.
     pub capacity: u16,
     /// Time of a trip, in nanoseconds.
     pub alpha_ns: u32,
-    /// Time to hand over or to take a message, in nanoseconds.
-    pub overhead_ns: u32,
     /// Time of a byte on one rail, in picoseconds.
     pub beta_ps: u32,
 }
@@ -411,7 +409,7 @@ impl Reply {
             }
             Self::Agreed(model) => with(Self::AGREED, id, |w| {
                 w.u16(model.rails).u16(model.capacity);
-                w.u32(model.alpha_ns).u32(model.overhead_ns).u32(model.beta_ps)
+                w.u32(model.alpha_ns).u32(model.beta_ps)
             }),
             Self::Done => header(Self::DONE, id),
             Self::Failed(failure) => with(Self::FAILED, id, |w| failure.encode(w)),
@@ -446,7 +444,6 @@ impl Reply {
                 rails: r.u16()?,
                 capacity: r.u16()?,
                 alpha_ns: r.u32()?,
-                overhead_ns: r.u32()?,
                 beta_ps: r.u32()?,
             }),
             Self::NOTIFICATION => Self::Notification { from: r.u32()?, words: words(&mut r)? },

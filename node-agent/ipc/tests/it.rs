@@ -99,8 +99,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(Reply::Done),
         Just(Reply::Queues),
         Just(Reply::Doorbell),
-        any::<([u16; 2], [u32; 3])>().prop_map(|([rails, capacity], [alpha_ns, overhead_ns, beta_ps])| {
-            Reply::Agreed(RailModel { rails, capacity, alpha_ns, overhead_ns, beta_ps })
+        any::<([u16; 2], [u32; 2])>().prop_map(|([rails, capacity], [alpha_ns, beta_ps])| {
+            Reply::Agreed(RailModel { rails, capacity, alpha_ns, beta_ps })
         }),
         any::<(u32, [u64; 3])>().prop_map(|(from, words)| Reply::Notification { from, words }),
         (any::<u32>(), proptest::collection::vec(any::<(u16, u32)>(), 0..=MAX_RAILS)).prop_map(

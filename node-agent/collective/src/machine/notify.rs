@@ -50,6 +50,12 @@ impl Machine {
         Ok(())
     }
 
+    /// Whether a peer has said that it goes: it gets nothing any more.
+    #[must_use]
+    pub fn has_left(&self, node: usize) -> bool {
+        self.peers.get(node).is_some_and(|peer| peer.left)
+    }
+
     /// The next notification of a local rank.
     pub fn poll_notification(&mut self) -> Option<Notification> {
         self.notifications.pop_front()

@@ -1,7 +1,7 @@
 //! What all ranks are to know alike: asked for by ranks, decided by the engine of the first node.
 
 use node_agent_collective::units::FULL;
-use node_agent_collective::{Notification, RailState};
+use node_agent_collective::{CallError, Notification};
 use node_agent_ipc::{Failure as RankFailure, FailureCode, RailModel, Reply};
 use tracing::warn;
 
@@ -31,13 +31,11 @@ impl Engine {
             let text = "no rank runs on the first node of the job";
             return self.reply(token, id, &Reply::Failed(plain(FailureCode::Internal, text)));
         };
-        if !self.agreements.wait(key, Asker { token, id }) {
-            return;
+        if self.machine.has_left(FIRST) {
+            return self.reply(token, id, &Reply::Failed(first_has_left()));
         }
-        let asked = Notification { from, to, words: Saying::Asked(key).words() }.for_engine();
-        if let Err(error) = self.machine.notify(asked) {
-            let failure = of_call_error(&error, &self.config);
-            self.answer_askers(key, &Reply::Failed(failure));
+        if self.agreements.wait(key, Asker { token, id }) {
+            self.say(Notification { from, to, words: Saying::Asked(key).words() }.for_engine());
         }
     }
 
@@ -48,15 +46,38 @@ impl Engine {
             Some(Saying::Asked(key)) if self.config.node == FIRST => {
                 let model = self.decide(key);
                 let words = Saying::Decided(key, model).words();
-                let answer = Notification { from: notification.recipient(), to: from, words }.for_engine();
-                if let Err(error) = self.machine.notify(answer) {
-                    warn!(from, %error, "a rank that asks what rails cost cannot be answered");
-                }
+                self.say(Notification { from: notification.recipient(), to: from, words }.for_engine());
             }
             Some(Saying::Decided(key, model)) if self.node_of(from) == Some(FIRST) => {
                 self.answer_askers(key, &Reply::Agreed(model));
             }
             _ => warn!(from, "an engine said something that is not known here"),
+        }
+    }
+
+    /// Says something to another engine, later where there is no room for it at the moment.
+    fn say(&mut self, notification: Notification) {
+        let error = match self.machine.notify(notification) {
+            Ok(()) => return,
+            Err(CallError::TooManyNotifications { .. }) if self.agreements.defer(notification) => return,
+            Err(error) => error,
+        };
+        match Saying::read(notification.words) {
+            Some(Saying::Asked(key)) => {
+                let failure = of_call_error(&error, &self.config);
+                self.answer_askers(key, &Reply::Failed(failure));
+            }
+            _ => warn!(to = notification.recipient(), %error, "what rails cost cannot be said to a rank"),
+        }
+    }
+
+    /// Tries again what found no room, and answers those that wait for a node that has left meanwhile.
+    pub(crate) fn retry_agreements(&mut self) {
+        for notification in self.agreements.take_deferred() {
+            self.say(notification);
+        }
+        if self.agreements.is_awaited() && self.machine.has_left(FIRST) {
+            self.end_agreements(&first_has_left());
         }
     }
 
@@ -83,22 +104,27 @@ impl Engine {
     }
 
     fn decide(&mut self, key: u64) -> RailModel {
-        let (machine, config, now) = (&self.machine, &self.config, self.clock.now());
+        let (machine, config) = (&self.machine, &self.config);
         self.agreements.decide(key, || {
             let plan = machine.plan();
-            let carries = |state: RailState| matches!(state, RailState::Up | RailState::Draining);
-            let rails = machine.rails(now).iter().filter(|view| carries(view.state)).count();
             let speeds = config.ordered_rails().into_iter().map(|rail| speed_of(&rail));
             // Of the first plan nothing is measured: the ports' own speed is nearer than what it supposes.
             let named = speeds.filter(|mbit| *mbit > 0).min().map(|mbit| 8_000_000 / mbit);
             let beta_ps = named.filter(|_| plan.version == 0).unwrap_or(plan.beta_ps_per_byte);
             RailModel {
-                rails: u16::try_from(rails.max(1)).unwrap_or(u16::MAX),
+                // Dead ones as well: the capacity is what is left of all.
+                rails: u16::try_from(config.rails.len().max(1)).unwrap_or(u16::MAX),
                 capacity: plan.capacities(config.nodes.len()).into_iter().min().unwrap_or(FULL),
                 alpha_ns: plan.alpha_ns,
-                overhead_ns: plan.overhead_ns,
                 beta_ps: beta_ps.max(1),
             }
         })
     }
+}
+
+fn first_has_left() -> RankFailure {
+    plain(
+        FailureCode::PeerLost,
+        "the engine of the job's first node has left, and only it says what rails cost",
+    )
 }

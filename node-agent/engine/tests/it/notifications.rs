@@ -181,6 +181,51 @@ fn who_does_not_read_holds_up_who_notifies() {
     assert_eq!(cause, None);
 }
 
+/// Who asks when the first node has left, or is about to, is answered at once; a rank may go on without an answer.
+#[test]
+fn nobody_waits_for_a_first_node_that_has_left() {
+    let world = World::new(&[0, 1, 1], 1);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    one.agree(0).unwrap();
+    zero.detach().unwrap();
+    world.engines[0].stopper.stop("its ranks are gone");
+    let begin = Instant::now();
+    let error = (1..).find_map(|key| one.agree(key).err()).unwrap();
+    assert_eq!(error.code(), FailureCode::PeerLost, "{error}");
+    assert!(error.to_string().contains("first node has left"), "{error}");
+    assert_eq!(two.agree(0).unwrap_err().code(), FailureCode::PeerLost);
+    assert!(begin.elapsed() < LONG / 4, "{:?}", begin.elapsed());
+    drop((one, two));
+    assert_eq!(world.engines[1].status().cause, None);
+}
+
+/// Questions and answers find their way where notifications of ranks leave no room.
+#[test]
+fn ranks_agree_while_others_notify() {
+    let world = World::new(&[0, 1, 1], 1);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    zero.subscribe().unwrap();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = || over.load(std::sync::atomic::Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over() {
+                one.notify(0, [0; 3]).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            while !is_over() {
+                let _ = zero.poll_notification().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let answers: Vec<_> = (0..200).map(|key| two.agree(key)).collect();
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        answers.into_iter().for_each(|answer| drop(answer.unwrap()));
+    });
+    drop((zero, one, two));
+}
+
 /// All ranks are told the same under one key, whichever asks first and whatever is measured meanwhile.
 #[test]
 fn ranks_agree_on_what_rails_cost() {

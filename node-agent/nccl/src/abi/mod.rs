@@ -1,4 +1,4 @@
-//! What NCCL loads: `ncclNetPlugin_v8` to `ncclNetPlugin_v12`, written from the facts of its interface; its tuner, `ncclTunerPlugin_v2` to
+//! What NCCL loads: `ncclNetPlugin_v8` to `ncclNetPlugin_v12`, written from the facts of its interface; its tuner, `ncclTunerPlugin_v3` to
 //! `ncclTunerPlugin_v6`; and its profiler, `ncclProfiler_v4` to `ncclProfiler_v6`.
 //!
 //! NCCL tries the latest version that it knows first. All of them stand on [`entry`]; a version is its table (`tables`), its layout
@@ -24,8 +24,8 @@ pub use tables::{
     ncclNetPlugin_v8, ncclNetPlugin_v9, ncclNetPlugin_v10, ncclNetPlugin_v11, ncclNetPlugin_v12,
 };
 pub use tuner::{
-    TunerV2, TunerV3, TunerV4, TunerV5, TunerV6, ncclTunerPlugin_v2, ncclTunerPlugin_v3, ncclTunerPlugin_v4,
-    ncclTunerPlugin_v5, ncclTunerPlugin_v6,
+    TunerV3, TunerV4, TunerV5, TunerV6, ncclTunerPlugin_v3, ncclTunerPlugin_v4, ncclTunerPlugin_v5,
+    ncclTunerPlugin_v6,
 };
 pub use types::{
     CommConfig, DeviceHandle, LogFunction, NetAttributes, NetV8, NetV9, NetV10, NetV11, NetV12, PropertiesV8,

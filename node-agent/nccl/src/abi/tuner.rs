@@ -1,4 +1,4 @@
-//! `ncclTunerPlugin_v2` to `ncclTunerPlugin_v6`, written from the facts of NCCL's interface for tuners.
+//! `ncclTunerPlugin_v3` to `ncclTunerPlugin_v6`, written from the facts of NCCL's interface for tuners.
 #![allow(non_upper_case_globals, reason = "NCCL looks for these names")]
 
 use std::ffi::{c_int, c_void};
@@ -14,21 +14,10 @@ use crate::tuner;
 /// NCCL's table of costs is of so many algorithms and protocols at most.
 const MOST_COSTS: usize = 1024;
 
-type InitV2 = unsafe extern "C" fn(usize, usize, Option<LogFunction>, Out) -> c_int;
+type InitV3 = unsafe extern "C" fn(usize, usize, Option<LogFunction>, Out) -> c_int;
 type InitV5 =
     unsafe extern "C" fn(Out, u64, usize, usize, Option<LogFunction>, *mut c_void, *mut c_void) -> c_int;
 type End = unsafe extern "C" fn(*mut c_void) -> c_int;
-type ChooseV2 = unsafe extern "C" fn(
-    *mut c_void,
-    c_int,
-    usize,
-    c_int,
-    c_int,
-    c_int,
-    *mut c_int,
-    *mut c_int,
-    *mut c_int,
-) -> c_int;
 type ChooseV3 =
     unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, *mut *mut f32, c_int, c_int, *mut c_int) -> c_int;
 type ChooseV4 = unsafe extern "C" fn(
@@ -61,16 +50,12 @@ macro_rules! table {
 }
 
 table! {
-    /// The tuner's table, v2.
-    TunerV2 { init: InitV2, get_coll_info: ChooseV2, finalize: End }
-}
-table! {
     /// The tuner's table, v3.
-    TunerV3 { init: InitV2, get_coll_info: ChooseV3, finalize: End }
+    TunerV3 { init: InitV3, get_coll_info: ChooseV3, finalize: End }
 }
 table! {
     /// The tuner's table, v4.
-    TunerV4 { init: InitV2, get_coll_info: ChooseV4, finalize: End }
+    TunerV4 { init: InitV3, get_coll_info: ChooseV4, finalize: End }
 }
 table! {
     /// The tuner's table, v5.
@@ -81,18 +66,14 @@ table! {
     TunerV6 { init: InitV5, get_coll_info: ChooseV4, finalize: End, get_chunk_size: ChunkSize }
 }
 
-/// NCCL's interface for tuners, version 2. It does not say what NCCL supposes of an algorithm, so channels alone are chosen.
-#[unsafe(no_mangle)]
-pub static ncclTunerPlugin_v2: TunerV2 =
-    TunerV2 { name: NAME, init: Some(init_v2), get_coll_info: Some(choose_v2), finalize: Some(finalize) };
 /// NCCL's interface for tuners, version 3.
 #[unsafe(no_mangle)]
 pub static ncclTunerPlugin_v3: TunerV3 =
-    TunerV3 { name: NAME, init: Some(init_v2), get_coll_info: Some(choose_v3), finalize: Some(finalize) };
+    TunerV3 { name: NAME, init: Some(init_v3), get_coll_info: Some(choose_v3), finalize: Some(finalize) };
 /// NCCL's interface for tuners, version 4.
 #[unsafe(no_mangle)]
 pub static ncclTunerPlugin_v4: TunerV4 =
-    TunerV4 { name: NAME, init: Some(init_v2), get_coll_info: Some(choose_v4), finalize: Some(finalize) };
+    TunerV4 { name: NAME, init: Some(init_v3), get_coll_info: Some(choose_v4), finalize: Some(finalize) };
 /// NCCL's interface for tuners, version 5.
 #[unsafe(no_mangle)]
 pub static ncclTunerPlugin_v5: TunerV5 =
@@ -129,7 +110,7 @@ unsafe fn init(
 
 /// # Safety
 /// As for [`init`].
-unsafe extern "C" fn init_v2(ranks: usize, nodes: usize, log: Option<LogFunction>, context: Out) -> c_int {
+unsafe extern "C" fn init_v3(ranks: usize, nodes: usize, log: Option<LogFunction>, context: Out) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe { init(context, None, (ranks, nodes), log) }
 }
@@ -165,13 +146,12 @@ fn communicator(context: *mut c_void) -> Result<u64, NetError> {
 }
 
 /// # Safety
-/// `costs` is NULL or has `algorithms` times `protocols` numbers that nobody else uses meanwhile, `channels` is NULL or may be written.
+/// `costs` is NULL or has `algorithms` times `protocols` numbers that nobody else uses meanwhile.
 unsafe fn choose(
     context: *mut c_void,
     (collective, bytes): (c_int, usize),
     costs: *mut *mut f32,
     (algorithms, protocols): (c_int, c_int),
-    channels: *mut c_int,
 ) -> c_int {
     attempt("getCollInfo", None, || {
         let size = |number: c_int| usize::try_from(number).ok().filter(|size| *size <= MOST_COSTS);
@@ -185,30 +165,8 @@ unsafe fn choose(
             // SAFETY: not null, and the caller vouches for as many numbers, which NCCL has on its stack in one piece; their size was checked.
             false => unsafe { std::slice::from_raw_parts_mut(costs.cast::<f32>(), algorithms * protocols) },
         };
-        let advice = tuner::choose(communicator(context)?, collective, bytes as u64, table, protocols)?;
-        if let Some(count) = advice.channels.filter(|_| !channels.is_null()) {
-            // SAFETY: not null, and the caller vouches that it may be written.
-            unsafe { channels.write(c_int::try_from(count).unwrap_or(1)) };
-        }
-        Ok(())
+        tuner::choose(communicator(context)?, collective, bytes as u64, table, protocols)
     })
-}
-
-/// # Safety
-/// As for [`choose`].
-unsafe extern "C" fn choose_v2(
-    context: *mut c_void,
-    collective: c_int,
-    bytes: usize,
-    _coll_net: c_int,
-    _nvls: c_int,
-    _pipelined: c_int,
-    _algorithm: *mut c_int,
-    _protocol: *mut c_int,
-    channels: *mut c_int,
-) -> c_int {
-    // SAFETY: passed on to the caller.
-    unsafe { choose(context, (collective, bytes), std::ptr::null_mut(), (0, 0), channels) }
 }
 
 /// # Safety
@@ -221,10 +179,10 @@ unsafe extern "C" fn choose_v3(
     costs: *mut *mut f32,
     algorithms: c_int,
     protocols: c_int,
-    channels: *mut c_int,
+    _channels: *mut c_int,
 ) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { choose(context, (collective, bytes), costs, (algorithms, protocols), channels) }
+    unsafe { choose(context, (collective, bytes), costs, (algorithms, protocols)) }
 }
 
 /// # Safety
@@ -238,8 +196,8 @@ unsafe extern "C" fn choose_v4(
     algorithms: c_int,
     protocols: c_int,
     _registered: c_int,
-    channels: *mut c_int,
+    _channels: *mut c_int,
 ) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { choose(context, (collective, bytes), costs, (algorithms, protocols), channels) }
+    unsafe { choose(context, (collective, bytes), costs, (algorithms, protocols)) }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::cost::{Advice, Collective, Communicator, advise};
+use node_agent_client::{Error, RailModel};
+
+use super::cost::{Collective, Communicator, advise};
 use crate::abi::Logger;
 use crate::core::handle::digest;
 use crate::error::{Code, NetError};
@@ -29,12 +31,7 @@ pub(crate) fn begin(id: Option<u64>, ranks: u64, nodes: usize, logger: Logger) -
             // Without an id all communicators of this size share what the first of them agreed on.
             let key =
                 id.unwrap_or_else(|| digest(&[ranks.to_le_bytes(), (nodes as u64).to_le_bytes()].concat()));
-            let model = client.agree(key)?;
-            logger.info(&format!(
-                "tuner: {nodes} servers, {} rails, {} ps a byte on one, {} ns a trip, {} ns a message, weakest server {}/1024",
-                model.rails, model.beta_ps, model.alpha_ns, model.overhead_ns, model.capacity
-            ));
-            Communicator::new(nodes, &model).map(Arc::new)
+            advised(client.agree(key), nodes, logger)
         }
         Some(_) => None,
         None => {
@@ -52,6 +49,23 @@ pub(crate) fn begin(id: Option<u64>, ranks: u64, nodes: usize, logger: Logger) -
     Ok(number)
 }
 
+/// What was agreed on as a model; none where nobody could say it, which is no reason for a communicator to fail.
+fn advised(agreed: Result<RailModel, Error>, nodes: usize, logger: Logger) -> Option<Arc<Communicator>> {
+    match agreed {
+        Ok(model) => {
+            logger.info(&format!(
+                "tuner: {nodes} servers, {} rails, {} ps a byte on one, {} ns a trip, weakest server {}/1024",
+                model.rails, model.beta_ps, model.alpha_ns, model.capacity
+            ));
+            Communicator::new(nodes, &model).map(Arc::new)
+        }
+        Err(error) => {
+            logger.warn(&format!("tuner: what rails cost is not known ({error}), so NCCL chooses by itself"));
+            None
+        }
+    }
+}
+
 /// Adds what a collective costs on the rails to NCCL's table.
 pub(crate) fn choose(
     number: u64,
@@ -59,14 +73,14 @@ pub(crate) fn choose(
     bytes: u64,
     table: &mut [f32],
     protocols: usize,
-) -> Result<Advice, NetError> {
+) -> Result<(), NetError> {
     let found = ALL.read().unwrap_or_else(PoisonError::into_inner).all.get(&number).cloned();
     let known = found
         .ok_or_else(|| NetError::new(Code::Internal, "there is no such communicator: it was finalized"))?;
-    Ok(match (known, Collective::from_number(collective)) {
-        (Some(communicator), Some(collective)) => advise(&communicator, collective, bytes, table, protocols),
-        _ => Advice::default(),
-    })
+    if let (Some(communicator), Some(collective)) = (known, Collective::from_number(collective)) {
+        advise(&communicator, collective, bytes, table, protocols);
+    }
+    Ok(())
 }
 
 /// A communicator is gone.

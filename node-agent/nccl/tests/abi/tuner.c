@@ -8,21 +8,18 @@
 #include "err.h"
 #include "common.h"
 typedef int ncclFunc_t;
-#include "tuner/tuner_v2.h"
 #include "tuner/tuner_v3.h"
 #include "tuner/tuner_v4.h"
 #include "tuner/tuner_v5.h"
 #include "tuner/tuner_v6.h"
-typedef ncclTuner_v2_t tuner2;
 typedef ncclTuner_v3_t tuner3;
 typedef ncclTuner_v4_t tuner4;
 typedef ncclTuner_v5_t tuner5;
 typedef ncclTuner_v6_t tuner6;
 #else
 typedef int (*entry)(void);
-typedef struct { const char *name; entry init, getCollInfo, destroy; } tuner2;
-typedef tuner2 tuner3;
-typedef tuner2 tuner4;
+typedef struct { const char *name; entry init, getCollInfo, destroy; } tuner3;
+typedef tuner3 tuner4;
 typedef struct { const char *name; entry init, getCollInfo, finalize; } tuner5;
 typedef struct { const char *name; entry init, getCollInfo, finalize, getChunkSize; } tuner6;
 #endif
@@ -35,7 +32,6 @@ typedef struct { const char *name; entry init, getCollInfo, finalize, getChunkSi
     printf("at %s end %zu\n", #type, offsetof(type, end))
 
 int main(void) {
-    TABLE(tuner2, destroy);
     TABLE(tuner3, destroy);
     TABLE(tuner4, destroy);
     TABLE(tuner5, finalize);

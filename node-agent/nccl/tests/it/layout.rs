@@ -9,7 +9,7 @@ use std::process::Command;
 use rail_nccl_net::abi::{
     CollEvent, CommConfig, DeviceHandle, EventV4, EventV5, NetAttributes, NetV8, NetV9, NetV10, NetV11,
     NetV12, P2pEvent, Payload, ProfilerV4, ProfilerV5, PropertiesV8, PropertiesV9, PropertiesV11,
-    PropertiesV12, ProxyOpEvent, TunerV2, TunerV3, TunerV4, TunerV5, TunerV6, VirtualDevice4, VirtualDevice8,
+    PropertiesV12, ProxyOpEvent, TunerV3, TunerV4, TunerV5, TunerV6, VirtualDevice4, VirtualDevice8,
 };
 
 macro_rules! measure {
@@ -69,7 +69,6 @@ fn tuners() -> String {
             measure!(out, $type as $name: "name" name, "init" init, "choose" get_coll_info, "end" finalize $(, $label $field)*);
         };
     }
-    tuner!(TunerV2 as "tuner2":);
     tuner!(TunerV3 as "tuner3":);
     tuner!(TunerV4 as "tuner4":);
     tuner!(TunerV5 as "tuner5":);
@@ -190,7 +189,7 @@ fn all_versions_are_exported() {
     let names = symbols.lines().filter_map(|line| line.split_whitespace().next_back());
     let names: Vec<&str> = names.filter(|name| name.starts_with("nccl")).collect();
     let net = ["v10", "v11", "v12", "v8", "v9"].map(|version| format!("ncclNetPlugin_{version}"));
-    let tuner = (2..=6).map(|version| format!("ncclTunerPlugin_v{version}"));
+    let tuner = (3..=6).map(|version| format!("ncclTunerPlugin_v{version}"));
     let profiler = (4..=6).map(|version| format!("ncclProfiler_v{version}"));
     assert_eq!(names, net.into_iter().chain(profiler).chain(tuner).collect::<Vec<_>>());
 }

@@ -35,31 +35,55 @@ fn ranks_choose_alike() {
     let chosen = |name: &str| -> Vec<String> {
         (0..4).map(|rank| world.hub().get(&format!("{name}.{rank}")).unwrap()).collect()
     };
-    for name in ["v2", "v3", "v4", "v5", "v6"] {
+    for name in ["v3", "v4", "v5", "v6"] {
         let chosen = chosen(name);
         assert_eq!(chosen, vec![chosen[0].clone(); 4], "{name}");
     }
 }
 
+/// A rail that is dead everywhere is counted once: in what is left of the servers, of all their rails.
+#[test]
+fn a_dead_rail_is_counted_once() {
+    let world = World::new(&[0, 1], 2);
+    let outputs = world.run_with("halved", &[], || {
+        if world.hub().get("warm").is_some() {
+            world.cut(1);
+            world.hub().put("cut", "yes");
+        }
+    });
+    expect_good(&outputs);
+}
+
+/// Where nobody can say what rails cost, communicators are made all the same.
+#[test]
+fn without_an_agreement_nccl_chooses_by_itself() {
+    let world = World::new(&[0, 1], 1);
+    let outputs = world.run_with("unadvised", &[], || {
+        if world.hub().get("left").is_some() {
+            world.stop(0);
+            world.hub().put("stopped", "yes");
+        }
+    });
+    expect_good(&outputs);
+}
+
 /// Where the job asks for it, each rank writes which rank and which rail its messages wait for; else nothing is recorded.
 #[test]
 fn what_ranks_wait_for_is_drawn() {
-    let room = tempfile::tempdir().unwrap();
-    let folder = room.path();
-    let settings = [
-        ("NCCL_PROFILER_PLUGIN", world::library().display().to_string()),
-        ("RAIL_NCCL_TRACE", folder.display().to_string()),
-    ];
     for version in [4, 5, 6] {
-        let version = [("RAIL_TEST_PROFILER", format!("{version}"))];
-        World::new(&[0, 0, 1], 2).run("profile", &[&settings[..], &version[..]].concat());
+        let folder = tempfile::tempdir().unwrap();
+        let settings = [
+            ("NCCL_PROFILER_PLUGIN", world::library().display().to_string()),
+            ("RAIL_NCCL_TRACE", folder.path().display().to_string()),
+            ("RAIL_TEST_PROFILER", format!("{version}")),
+        ];
+        World::new(&[0, 0, 1], 2).run("profile", &settings);
+        let picture = |rank| {
+            let path = folder.path().join(format!("nccl-rank{rank}.trace.json"));
+            std::fs::read_to_string(&path).unwrap()
+        };
+        profiler::check(&[0, 1, 2].map(picture));
     }
-    let mut pictures = Vec::new();
-    for rank in 0..3 {
-        let path = folder.join(format!("nccl-rank{rank}.trace.json"));
-        pictures.push(std::fs::read_to_string(&path).unwrap());
-    }
-    profiler::check(&pictures);
     let world = World::new(&[0, 1], 1);
     world.run("unprofiled", &[("RAIL_TEST_PROFILER", "6".to_owned())]);
 }

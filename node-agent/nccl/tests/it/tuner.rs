@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use rail_nccl_net::abi::{TunerV2, TunerV3, TunerV4, TunerV5, TunerV6};
+use rail_nccl_net::abi::{TunerV3, TunerV4, TunerV5, TunerV6};
 
 use crate::plugin::{logged, logger};
 use crate::roles::{Rank, fill, good, until};
@@ -16,16 +16,18 @@ const ALL_REDUCE: c_int = 4;
 const SEND: c_int = 6;
 const RING: usize = 1;
 const SIMPLE: usize = 2;
-/// What NCCL calls impossible.
-const IGNORED: f32 = -1.0;
+/// What NCCL calls impossible, also where it has multiplied that.
+const IGNORED: [f32; 2] = [-1.0, -1024.0];
+/// Channels that NCCL has chosen.
+const CHANNELS: c_int = 17;
 
 /// What the tuner makes of a table in which trees and rings cost nothing on GPUs.
 type Chosen = ([f32; ALGORITHMS * PROTOCOLS], c_int);
 
 fn table() -> Chosen {
-    let mut costs = [IGNORED; ALGORITHMS * PROTOCOLS];
+    let mut costs: [f32; ALGORITHMS * PROTOCOLS] = std::array::from_fn(|at| IGNORED[at % 2]);
     costs[..2 * PROTOCOLS].fill(0.0);
-    (costs, 0)
+    (costs, CHANNELS)
 }
 
 fn ok(code: c_int) {
@@ -94,35 +96,82 @@ pub fn choose(rank: &mut Rank, path: &Path) {
     }
     late!(TunerV5, b"ncclTunerPlugin_v5", "v5", 5);
     late!(TunerV6, b"ncclTunerPlugin_v6", "v6", 6);
-    let v2 = load!(library, TunerV2, b"ncclTunerPlugin_v2");
-    // SAFETY: as above.
-    ok(unsafe { v2.init.unwrap()(rank.world, 3, logger(), &raw mut context) });
-    let (mut algorithm, mut protocol, mut channels) = (-1, -1, 0);
-    let places = (&raw mut algorithm, &raw mut protocol, &raw mut channels);
-    // SAFETY: all places live while the call lasts.
-    ok(unsafe {
-        v2.get_coll_info.unwrap()(context, ALL_REDUCE, 1024, 0, 0, 1, places.0, places.1, places.2)
-    });
-    assert_eq!((algorithm, protocol), (-1, -1), "it does not know what NCCL supposes");
-    rank.meeting.put(&format!("v2.{}", rank.rank), &format!("{channels}"));
-    // SAFETY: a number, twice.
+    let v6 = load!(library, TunerV6, b"ncclTunerPlugin_v6");
+    let (mut costs, mut channels) = table();
+    // SAFETY: a number that is over, and all places live while calls last.
     unsafe {
-        ok(v2.finalize.unwrap()(context));
+        let costs = (&raw mut costs).cast();
         assert_eq!(
-            v2.get_coll_info.unwrap()(context, ALL_REDUCE, 1, 0, 0, 1, places.0, places.1, places.2),
+            v6.get_coll_info.unwrap()(context, ALL_REDUCE, 1, 1, costs, 7, 3, 0, &raw mut channels),
             3
         );
-        assert_eq!(v2.init.unwrap()(rank.world, 3, logger(), null_mut()), 3);
+        assert_eq!(v6.init.unwrap()(null_mut(), 1, rank.world, 3, logger(), null_mut(), null_mut()), 3);
     }
     rank.finish();
+}
+
+/// A communicator of this id as the latest version makes it; whether its table is another one than NCCL's, and what was said of it.
+fn advised(rank: &Rank, path: &Path, id: u64) -> (bool, String) {
+    // SAFETY: the library was loaded before.
+    let library = Box::leak(Box::new(unsafe { libloading::Library::new(path) }.unwrap()));
+    let table = load!(library, TunerV6, b"ncclTunerPlugin_v6");
+    let mut context: *mut c_void = null_mut();
+    // SAFETY: as above.
+    ok(unsafe { table.init.unwrap()(&raw mut context, id, rank.world, 2, logger(), null_mut(), null_mut()) });
+    let chosen = chosen!(table, context, ALL_REDUCE, 0);
+    // SAFETY: a number.
+    ok(unsafe { table.finalize.unwrap()(context) });
+    let lines = logged();
+    let said = lines.iter().rev().map(|(_, line)| line).find(|line| line.contains("tuner: ")).unwrap();
+    (chosen.iter().any(|chosen| *chosen != self::table()), said.clone())
+}
+
+/// One of two rails dies.
+pub fn halved(rank: &mut Rank, path: &Path) {
+    traffic(rank);
+    rank.meeting.barrier("traffic");
+    if rank.rank == 0 {
+        rank.meeting.put("warm", "yes");
+    }
+    rank.meeting.get("cut");
+    let mut id = rank.rank as u64 * 1_000_000;
+    let said = until("the rail to be missed", || {
+        id += 1;
+        let (_, said) = advised(rank, path, id);
+        said.contains("weakest server 512/1024").then_some(said)
+    });
+    assert!(said.contains(" 2 rails,"), "{said}");
+    rank.finish();
+}
+
+/// The first server's ranks leave before the others make a communicator.
+pub fn unadvised(rank: &mut Rank, path: &Path) {
+    rank.meeting.barrier("begin");
+    if rank.rank == 0 {
+        good("finalize", rank.plugin.finalize());
+        rank.meeting.put("left", "yes");
+        return;
+    }
+    rank.meeting.get("stopped");
+    let mut id = 0;
+    let said = until("the first server to leave", || {
+        id += 1;
+        let (advised, said) = advised(rank, path, id);
+        (!advised).then_some(said)
+    });
+    assert!(said.contains("first node has left"), "{said}");
+    good("finalize", rank.plugin.finalize());
 }
 
 /// Costs grow with bytes, what is impossible stays so, and all ranks say the same.
 fn check(rank: &mut Rank, version: &str, chosen: &[Chosen; 3]) {
     let ring = RING * PROTOCOLS + SIMPLE;
     assert!(chosen[0].0[ring] > 0.0 && chosen.is_sorted_by(|a, b| a.0[ring] < b.0[ring]), "{chosen:?}");
-    assert!(chosen.iter().all(|(costs, _)| costs[2 * PROTOCOLS..].iter().all(|cost| *cost == IGNORED)));
-    assert_eq!(chosen[0].1, 1, "few bytes need one channel");
+    assert!(
+        chosen.iter().all(|(costs, _)| costs[2 * PROTOCOLS..] == table().0[2 * PROTOCOLS..]),
+        "{chosen:?}"
+    );
+    assert!(chosen.iter().all(|(_, channels)| *channels == CHANNELS), "channels are NCCL's own affair");
     let text = format!("{chosen:?}").replace(' ', "");
     rank.meeting.put(&format!("{version}.{}", rank.rank), &text);
 }

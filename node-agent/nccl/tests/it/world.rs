@@ -90,6 +90,11 @@ impl World {
         self.wires.iter().filter(|(of, _)| *of == rail).for_each(|(_, wire)| wire.cut());
     }
 
+    /// Stops a node's engine, as where its ranks are gone.
+    pub fn stop(&self, node: usize) {
+        self.engines[node].0.stop("its ranks are gone");
+    }
+
     /// Bytes that went over each rail.
     pub fn carried(&self, rail: u16) -> u64 {
         self.wires.iter().filter(|(of, _)| *of == rail).map(|(_, wire)| wire.carried()).sum()
