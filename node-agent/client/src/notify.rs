@@ -30,6 +30,8 @@ impl Client {
 
     /// Notifies rank `to`, be it subscribed or not. All notifications of this rank to another one arrive once, in order. `false` says that the
     /// engine takes nothing at the moment, because too many are under way or wait for that rank to take them: try again later.
+    /// Only a rank of this server holds up who notifies it like that. One of another server that never reads is given up by its engine, and the job
+    /// fails with it, when more wait for it than may: 131,072, and its calls.
     ///
     /// # Errors
     /// The job has failed, or the engine is gone.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use node_agent_collective::Notification;
 use node_agent_collective::units::Time;
-use node_agent_ipc::{Channel, Listener, PeerIdentity, Region, SocketError};
+use node_agent_ipc::{Channel, Listener, PeerIdentity, Received, Region, Request, SocketError};
 
 use crate::board::{Shared, raise_descriptor_limit};
 use crate::callers::Callers;
@@ -51,6 +51,33 @@ pub(crate) struct Connection {
     pub(crate) subscribed: bool,
     /// A notification of its own that there is no room for: nothing more is read of it until there is.
     pub(crate) stuck: Option<Notification>,
+    /// What it said behind that before it ended.
+    pub(crate) behind: VecDeque<Received>,
+}
+
+impl Connection {
+    /// The next packet, or `None` if none is waiting.
+    pub(crate) fn receive(&mut self) -> Result<Option<Received>, SocketError> {
+        self.behind.pop_front().map_or_else(|| self.channel.receive(), |packet| Ok(Some(packet)))
+    }
+
+    /// Where its process has ended without taking its leave, though nothing is read of it at the moment: how its end shows.
+    pub(crate) fn ended_while_stuck(&mut self) -> Option<SocketError> {
+        if !self.channel.is_closed() {
+            return None;
+        }
+        loop {
+            match self.channel.receive() {
+                // As many as a socket holds.
+                Ok(Some(packet)) => self.behind.push_back(packet),
+                Ok(None) => return None,
+                Err(error) => {
+                    let last = self.behind.back().map(|last| Request::decode(&last.packet));
+                    return (!matches!(last, Some(Ok((_, Request::Detach))))).then_some(error);
+                }
+            }
+        }
+    }
 }
 
 /// A packet for a rank whose socket was full.

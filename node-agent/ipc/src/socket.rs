@@ -221,6 +221,14 @@ impl Channel {
         Ok(Some(Received { packet: packet[..message.bytes].to_vec(), descriptor, lost: cut }))
     }
 
+    /// Whether the other side has closed: nothing more comes than what waits to be taken.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let mut watched = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(rustix::event::poll(&mut watched, Some(&at_once)), Ok(found) if found > 0)
+    }
+
     /// Sleeps until a packet or the end of the connection can be taken, or fails at `deadline`.
     ///
     /// # Errors

@@ -73,6 +73,7 @@ impl Engine {
             spare: SPARE_REPLIES,
             subscribed: false,
             stuck: None,
+            behind: VecDeque::new(),
         };
         self.ranks.connections.insert(token, connection);
         // What it sent before it was watched would give no event.
@@ -81,11 +82,14 @@ impl Engine {
 
     /// Takes all packets of a connection, as long as what is in them finds room.
     pub(crate) fn serve_rank(&mut self, token: usize) {
-        while let Some(connection) = self.ranks.connections.get(&token) {
+        while let Some(connection) = self.ranks.connections.get_mut(&token) {
             if connection.stuck.is_some() {
+                if let Some(error) = connection.ended_while_stuck() {
+                    self.close_rank(token, &error.to_string());
+                }
                 return;
             }
-            let received = match connection.channel.receive() {
+            let received = match connection.receive() {
                 Ok(None) => return,
                 Ok(Some(received)) => received,
                 Err(error) => return self.close_rank(token, &error.to_string()),

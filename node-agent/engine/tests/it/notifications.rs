@@ -181,6 +181,61 @@ fn who_does_not_read_holds_up_who_notifies() {
     assert_eq!(cause, None);
 }
 
+/// Notifies rank 1 until there is no room for any more.
+fn fill_up(client: &Client) -> u64 {
+    let (mut made, mut idle) = (0, None::<Instant>);
+    while idle.is_none_or(|since| since.elapsed() < Duration::from_millis(300)) {
+        if client.notify(1, [made, 0, 0]).unwrap() {
+            (made, idle) = (made + 1, None);
+        } else {
+            idle.get_or_insert_with(Instant::now);
+            std::thread::yield_now();
+        }
+    }
+    made
+}
+
+/// A rank that is held up is not read: that it dies is noticed all the same, though who holds it up never reads.
+#[test]
+fn a_rank_that_dies_while_it_is_held_up_is_lost() {
+    let world = World::new(&[0, 0, 0], 0);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    one.subscribe().unwrap();
+    two.subscribe().unwrap();
+    fill_up(&zero);
+    vanish(zero);
+    let error = next(&two).unwrap_err();
+    assert_eq!(error.code(), FailureCode::RankLost, "{error}");
+    assert!(error.to_string().contains("rank 0"), "{error}");
+    drop((one, two));
+}
+
+/// One that has taken its leave while it was held up is not lost, and neither is what it said before.
+#[test]
+fn a_rank_that_leaves_while_it_is_held_up_is_not_lost() {
+    let world = World::new(&[0, 0, 0], 0);
+    let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
+    one.subscribe().unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let made = fill_up(&zero);
+            // Its socket is full, so it leaves as soon as there is room.
+            ended.send(made).unwrap();
+            drop(zero);
+        });
+        let made = end.recv_timeout(LONG).unwrap();
+        for n in 0..made {
+            assert_eq!(next(&one).unwrap(), Notification { from: 0, words: [n, 0, 0] });
+            if n % 1000 == 0 {
+                drop(two.alloc(4096).unwrap());
+            }
+        }
+    });
+    drop((one, two));
+    assert_eq!(world.engines[0].status().cause, None);
+}
+
 /// Who asks when the first node has left, or is about to, is answered at once; a rank may go on without an answer.
 #[test]
 fn nobody_waits_for_a_first_node_that_has_left() {
