@@ -5,6 +5,7 @@ import ctypes
 import multiprocessing.util
 import os
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -40,6 +41,8 @@ class Communicator:
 
     def __init__(self) -> None:
         self._handle: Any = None
+        # Notifications are taken and sent on other threads, which must be out of the library before the handle is freed.
+        self._notifying = threading.RLock()
         #: Registered memory of GPUs: bytes by address.
         self._on_gpus: dict[int, int] = {}
         self._library: Any = _library.load()
@@ -66,8 +69,14 @@ class Communicator:
 
     def close(self) -> None:
         """Leaves the job; calls under way are given up. Does nothing the second time."""
-        handle, self._handle = self._handle, None
-        if handle is not None and self._mine():
+        if not self._mine():
+            # In a forked process, whose copy of the lock may be held for ever.
+            self._handle = None
+            return
+        with self._notifying:
+            handle, self._handle = self._handle, None
+        # Without the lock: the end waits for callbacks, which may send or take notifications.
+        if handle is not None:
             self._check(self._library.rail_finalize(handle))
 
     def __enter__(self) -> "Communicator":
@@ -178,14 +187,16 @@ class Communicator:
         """Notifies rank `to`, which is not this one, of three numbers below 2**64. It needs no call of that rank: if it has subscribed,
         it gets all of this rank's once and in order. False: the engine takes nothing at the moment; try again later."""
         self._must_notify()
-        status = self._check(self._library.rail_notify(self._live(), _unsigned(to), _library.WORDS(*words)))
+        with self._notifying:
+            status = self._check(self._library.rail_notify(self._live(), _unsigned(to), _library.WORDS(*words)))
         return status != _library.PENDING
 
     def poll_notification(self) -> tuple[int, tuple[int, int, int]] | None:
         """The rank and the numbers of the oldest notification that nobody has taken, without waiting."""
         self._must_notify()
         sender, words = ctypes.c_uint32(), _library.WORDS()
-        status = self._check(self._library.rail_poll_notification(self._live(), ctypes.byref(sender), words))
+        with self._notifying:
+            status = self._check(self._library.rail_poll_notification(self._live(), ctypes.byref(sender), words))
         return None if status == _library.PENDING else (sender.value, (words[0], words[1], words[2]))
 
     def _must_notify(self) -> None:
