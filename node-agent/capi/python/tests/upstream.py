@@ -179,8 +179,22 @@ def count(found):
     return {kind: sum(one["outcome"] == kind for one in found.values()) for kind in ("passed", "failed", "skipped")}
 
 
+def nothing_shown(rail, gloo):
+    """Why the outcomes are worth nothing, or None: both must have run the same tests, and passed some."""
+    differing = sorted(rail.keys() ^ gloo.keys())
+    if differing:
+        return f"{len(differing)} tests ran with one backend alone: {', '.join(differing[:5])}"
+    for backend, found in (("rail", rail), ("gloo", gloo)):
+        if not count(found)["passed"]:
+            return f"no test passed with {backend}"
+    return None
+
+
 def compare(rail, gloo):
     """The report: figures of both, every failure of rail with whose it is, and tests that rail alone leaves out."""
+    void = nothing_shown(rail, gloo)
+    if void:
+        return {"void": void, "rail": count(rail), "gloo": count(gloo)}
     failures = []
     for name, one in rail.items():
         if one["outcome"] == "failed":
@@ -208,6 +222,9 @@ def main():
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write(text)
+    if "void" in report:
+        print(f"void: {report['void']}", file=sys.stderr)
+        return 1
     ours = [one for one in report["failures"] if one["whose"] == "ours"]
     return 1 if ours or report["skipped_by_rail_alone"] else 0
 
