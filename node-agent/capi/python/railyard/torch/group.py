@@ -23,11 +23,13 @@ class RailGroup(ProcessGroup):
         return self._rail.getBackendName()
 
     def _begin(self):
-        self._rail._made.work = None
+        made = self._rail._made
+        made.wanted, made.work = True, None
 
     def _own(self, work):
-        """The backend's work, where the operation came so far."""
-        own = self._rail._made.work
+        """The backend's work, where the operation came so far. Nothing else keeps it, as it keeps tensors."""
+        made = self._rail._made
+        own, made.work, made.wanted = made.work, None, False
         return work if own is None else own
 
     def allreduce(self, *arguments, **named):

@@ -14,7 +14,7 @@ def operation(title):
     def decorate(method):
         @functools.wraps(method)
         def call(self, *arguments, **named):
-            self._title = title
+            self._made.title = title
             if not torch.autograd._profiler_enabled():
                 return method(self, *arguments, **named)
             with _RecordFunctionFast(f"rail:{title}", list(_tensors(arguments))):
@@ -45,8 +45,6 @@ def _flat(argument):
 class Operations:
     """Limits, numbers and works. Whoever has this has `_ranks`, `_limit`, `_made`, `_number`, `rank()` and `size()`."""
 
-    _title = ""
-
     def _work(self, requests, finish, result, opts=None, *, source=None, collective=True, asynchronous=None):
         """The work of an operation whose calls have begun."""
         if collective:
@@ -58,12 +56,13 @@ class Operations:
             _without_gradients(finish),
             result,
             asynchronous,
-            title=self._title,
+            title=getattr(self._made, "title", ""),
             limit=self._seconds(opts),
             number=self._number,
             source=source,
         )
-        self._made.work = work
+        if getattr(self._made, "wanted", False):
+            self._made.work = work
         return work
 
     def _seconds(self, opts=None):
