@@ -46,6 +46,16 @@ class Request:
         self._callbacks: list[Callable[[Request], object]] = []
         self._watched = False
 
+    @property
+    def over(self) -> bool:
+        """Whether the call is known to be over; `done` asks the library too."""
+        return self._status != _library.PENDING
+
+    def progress(self) -> None:
+        """Lets the library go on with the call where nobody waits for it; its outcome is left for whoever asks. Calls nobody back."""
+        if self._status == _library.PENDING and not self._watched:
+            self._library.rail_request_test(self._handle)
+
     def done(self) -> bool:
         """Whether the call is over, well or not."""
         if self._status == _library.PENDING:

@@ -3,6 +3,7 @@
 Every message goes to one receive and every receive gets one message; receives of one tag begin in the order of their calls.
 """
 
+import collections
 import random
 import sys
 import threading
@@ -11,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from railyard import errors
 from railyard.torch import monitored
 from railyard.torch.inbox import Inbox
-from railyard.torch.mail import SENT, Mail
+from railyard.torch.mail import HERE, SENT, Mail
 
 
 class Network:
@@ -84,7 +85,7 @@ def one_order(seed):
     named = [sends[-1]] if chance.random() < 0.5 else []
     begun, calls = [], []
 
-    def begin(sender):
+    def begin(sender, _):
         begun.append(sender)
         return [Call()]
 
@@ -108,7 +109,9 @@ def one_order(seed):
         for call in inbox.recv(sender, 9, begin, 30):
             call.wait(30)
     inbox.mail.take()
-    assert sorted(begun) == sorted(sends) and not inbox._open and not inbox._waiting, (seed, sends, begun)
+    arrivals = [other for what, other in actions if what == "send"]
+    assert begun == arrivals, ("not in the order of arrivals", seed, sends, begun)
+    assert not inbox._open and not inbox._early and not inbox._waiting, seed
     assert [call.sender for call in calls] == begun[: len(calls)], (seed, begun)
 
 
@@ -116,12 +119,12 @@ def limits_and_order():
     network = Network(3)
     inbox, begun = network.inboxes[0], []
 
-    def begin(sender):
+    def begin(sender, _=None):
         begun.append(sender)
         return [Call()]
 
     first = inbox.recv_any([1, 2], 4, begin, 30)[0]
-    second = inbox.recv(2, 4, lambda sender: begin((sender, "named")), 30)[0]
+    second = inbox.recv(2, 4, lambda sender, _: begin((sender, "named")), 30)[0]
     assert not begun and not first.done() and not second.done()
     for _ in range(2):
         network.inboxes[2].mail.send(0, SENT, 4)
@@ -154,6 +157,76 @@ def absent(wait_for_all):
     assert wanted in said[0] and all("successfully reached monitoredBarrier" in text for text in said[1:]), said
 
 
+def no_room():
+    """A receive that finds no room for its call holds nobody up, and begins when there is room, with what is left of its limit."""
+    network = Network(3)
+    inbox, room, limits = network.inboxes[0], threading.Event(), []
+
+    def begin(sender, left):
+        if not room.is_set():
+            raise errors.Exhausted("64 calls are under way")
+        limits.append((sender, left))
+        return [Call()]
+
+    first = inbox.recv(1, 4, begin, 30)[0]
+    network.inboxes[2].mail.send(0, SENT, 4)
+    second = inbox.recv_any([1, 2], 4, begin, 30)[0]
+    # Another tag goes on meanwhile.
+    inbox.recv(1, 5, lambda sender, left: [Call()], 30)[0].wait(30)
+    assert not first.done() and not second.done() and not limits
+    room.set()
+    first.wait(30)
+    second.wait(30)
+    assert [sender for sender, _ in limits] == [1, 2] and all(left < 30 for _, left in limits), limits
+
+
+def interrupted():
+    """An interrupt as a receive begins loses neither the receive nor its message."""
+    network = Network(2)
+    inbox, calls = network.inboxes[0], []
+
+    def begin(sender, _):
+        calls.append(sender)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return [Call()]
+
+    turn = inbox.recv_any([1], 4, begin, 30)[0]
+    with inbox._lock:
+        inbox._open[4] = collections.deque([1])
+        try:
+            inbox._serve(4, [])
+        except KeyboardInterrupt:
+            pass
+    turn.wait(30)
+    assert calls == [1, 1] and not inbox._open, (calls, inbox._open)
+
+
+def left_out():
+    """Rank 1 leaves a monitored barrier out, then gives one up that rank 0 leaves out: the next ones pass, and each of both."""
+    network, members = Network(2), [0, 1]
+
+    def come(rank, number, limit):
+        try:
+            monitored.barrier(network.inboxes[rank].mail, 7, number, rank, members, limit, False)
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    assert "Rank 1 failed to pass" in come(0, 1, 0.05)
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(come, (0, 1), (2, 1), (30, 30))) == ["", ""]
+        assert "did not answer in time" in come(1, 2, 0.05)
+        network.inboxes[0].mail.take()
+        assert "Rank 1 failed to pass" in come(0, 3, 0.05), "one that is gone was counted"
+        assert list(threads.map(come, (0, 1), (4, 3), (30, 30))) == ["", ""]
+    network.inboxes[1].mail.send(0, HERE, 7, 9)
+    mail = network.inboxes[0].mail
+    assert mail.here(7) == {1: 9}
+    mail.forget(7)
+    assert not mail.here(7)
+
+
 def main():
     first = random.SystemRandom().randrange(1 << 32) if len(sys.argv) < 2 else int(sys.argv[1])
     print(f"seeds {first} to {first + 299}", flush=True)
@@ -162,6 +235,9 @@ def main():
     limits_and_order()
     absent(False)
     absent(True)
+    no_room()
+    interrupted()
+    left_out()
     print("inbox right")
 
 

@@ -1,6 +1,6 @@
 """One rank of a test job that uses PyTorch on backend rail: every operation and type, groups, DDP, FSDP.
 
-Argument: operations, ddp, fsdp, libraries, lost, late, torchrun. All ranks compute what every rank has, so each checks its own results.
+Argument: operations, apart, ddp, fsdp, libraries, lost, late, interrupted, torchrun. All ranks compute what every rank has, so each checks its own results.
 """
 
 import datetime
@@ -337,6 +337,64 @@ def operations():
     refusals()
 
 
+def apart():
+    """Groups of all ranks are groups of their own, and many calls begun before any is waited for find room."""
+    me, size = dist.get_rank(), dist.get_world_size()
+    twin = dist.new_group(list(range(size)))
+    if me == 0:
+        found, other = torch.empty(1), torch.empty(1)
+        work = dist.irecv(found, tag=3)
+        store = dist.distributed_c10d._get_default_store()
+        store.set("receiving", "1")
+        dist.recv(other, 1, group=twin, tag=3)
+        same(other, torch.tensor([1.0]), "a message of another group of all ranks")
+        assert not work.is_completed()
+        dist.barrier()
+        work.wait()
+        same(found, torch.tensor([2.0]), "a message of the default group")
+    else:
+        dist.distributed_c10d._get_default_store().wait(["receiving"])
+        if me == 1:
+            dist.send(torch.tensor([1.0]), 0, group=twin, tag=3)
+        dist.barrier()
+        if me == 1:
+            dist.send(torch.tensor([2.0]), 0, tag=3)
+    for tag, group in ((-1, None), (-1, twin)):
+        assert "Tag must be nonnegative" in raises(ValueError, dist.send, torch.ones(1), (me + 1) % size, group=group, tag=tag)
+    # Exchanges of both groups on two threads, each in an order of its own.
+    wrong = []
+
+    def exchange(group, add):
+        for turn in range(20):
+            sizes = [1 + (turn + rank) % 2 for rank in range(size)]
+            found = [torch.empty(length) for length in sizes]
+            dist.all_gather(found, torch.full((sizes[me],), float(100 * turn + me + add)), group=group)
+            wanted = [torch.full((length,), float(100 * turn + rank + add)) for rank, length in enumerate(sizes)]
+            if not all(map(torch.equal, found, wanted)):
+                wrong.append((turn, add, found))
+
+    threads = [threading.Thread(target=exchange, args=arguments) for arguments in ((None, 0), (twin, 50))]
+    for thread in threads[:: 1 if me % 2 else -1]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[:2]
+    many = [torch.full((5,), float(me + number)) for number in range(100)]
+    begin = time.monotonic()
+    dist.all_reduce_coalesced(many)
+    took = time.monotonic() - begin
+    for number, tensor in enumerate(many):
+        same(tensor, torch.full((5,), float(size * number + sum(range(size)))), "one of 100 tensors")
+    assert took < 20, f"100 tensors took {took} s"
+    # Destroyed, a group leaves nothing.
+    mail = dist.group.WORLD._rail._calls.mail
+    key = twin._rail._group
+    mail._here[key] = {1: 1}
+    dist.destroy_process_group(twin)
+    assert key not in mail._here, mail._here
+    assert dist.group.WORLD._rail._made.__dict__.get("work") is None
+
+
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -559,6 +617,42 @@ def late():
         store.wait(["left"])
 
 
+def interrupted():
+    """ctrl-C in a collective of some ranks ends the process, though the group's thread still waits for the others."""
+    store = dist.distributed_c10d._get_default_store()
+    group = dist.new_group([0, 1])
+    if dist.get_rank() == 1:
+        store.set("pid", str(os.getpid()))
+        try:
+            dist.broadcast(torch.ones(3), 0, group=group)
+        except KeyboardInterrupt:
+            store.set("interrupted", "1")
+            print("interrupted right", flush=True)
+        # As the interpreter does it, without leaving together.
+        sys.exit(0)
+    if dist.get_rank() == 0:
+        pid = int(store.get("pid"))
+        # Surely in the wait by then; if not, the test proves less.
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGINT)
+        store.wait(["interrupted"])
+        until = time.monotonic() + 20
+        while not ended(pid):
+            assert time.monotonic() < until, "rank 1 does not end"
+            time.sleep(0.01)
+        store.set("ended", "1")
+    store.wait(["ended"])
+
+
+def ended(pid):
+    """Whether a process is over, though nobody has asked for its exit code."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def torchrun():
     """Started by torchrun, one agent for each rank of the job."""
     assert os.environ["TORCHELASTIC_RUN_ID"] and dist.get_rank() == int(os.environ["RANK"])
@@ -570,10 +664,10 @@ def torchrun():
 def main():
     dist.init_process_group("rail", timeout=datetime.timedelta(seconds=60))
     what = sys.argv[1]
-    known = {"operations": operations, "ddp": ddp, "fsdp": fsdp, "libraries": libraries}
-    (known | {"lost": lost, "late": late, "torchrun": torchrun})[what]()
+    known = {"operations": operations, "ddp": ddp, "fsdp": fsdp, "libraries": libraries, "apart": apart}
+    (known | {"lost": lost, "late": late, "interrupted": interrupted, "torchrun": torchrun})[what]()
     print(f"{what} right", flush=True)
-    if what in ("lost", "late"):
+    if what in ("lost", "late", "interrupted"):
         # The job has failed, so nobody can leave together.
         os._exit(0)
     dist.destroy_process_group()

@@ -167,6 +167,18 @@ fn pytorch_does_every_operation_in_groups_of_all_and_of_some() {
 }
 
 #[test]
+fn pytorch_groups_of_all_ranks_are_groups_of_their_own() {
+    let Some(outputs) = with_torch(&[0, 0, 0], "apart") else { return };
+    expect_all(&outputs, "apart right");
+}
+
+#[test]
+fn pytorch_ends_at_ctrl_c_in_a_collective_of_some_ranks() {
+    let Some(outputs) = with_torch(&[0, 0, 1], "interrupted") else { return };
+    expect_all(&outputs, "interrupted right");
+}
+
+#[test]
 fn pytorch_trains_data_parallel() {
     let Some(outputs) = with_torch(&[0, 1], "ddp") else { return };
     expect_all(&outputs, "ddp right");

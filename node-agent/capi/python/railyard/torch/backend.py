@@ -1,5 +1,6 @@
 """The backend that process groups call."""
 
+import secrets
 import threading
 import zlib
 
@@ -46,13 +47,22 @@ def register():
 def _create(options, _):
     """What init_process_group and new_group call on each member."""
     ranks, size = list(options.global_ranks_in_group), options.group_size
-    backend = RailBackend(options.group_rank, size, ranks, str(options.group_id), options.timeout)
+    # PyTorch makes the default group before it says that there is one.
+    default = not dist.is_initialized()
+    name = f"{options.group_id}/{_nonce(options.store, size)}"
+    backend = RailBackend(options.group_rank, size, ranks, name, options.timeout, default)
     if isinstance(backend._ranks, Whole) and not isinstance(backend._ranks, Part):
         calls().meet(options.store, size, options.timeout)
     if _is_alone(options):
         return RailGroup(options.store, options.group_rank, size, backend)
     _alive.add(backend)
     return backend
+
+
+def _nonce(store, size):
+    """What tells this group from an earlier one of the same name on the same store; the same on all its ranks."""
+    turn = (store.add("rail/members", 1) - 1) // size
+    return store.compare_set(f"rail/nonce/{turn}", "", secrets.token_hex(8)).decode()
 
 
 def _is_alone(options):
@@ -70,7 +80,7 @@ def _is_alone(options):
 class RailBackend(Reductions, Moves, Messages, Backend):
     """A process group over the engine: see `railyard.torch`."""
 
-    def __init__(self, rank, size, members=(), name="", timeout=None):
+    def __init__(self, rank, size, members=(), name="", timeout=None, default=False):
         Backend.__init__(self, rank, size)
         self._calls = calls()
         world = self._calls.communicator
@@ -81,7 +91,7 @@ class RailBackend(Reductions, Moves, Messages, Backend):
                     f"backend rail: this process is rank {world.rank} of the job, not {rank}: leave the numbers to "
                     f"the environment that the job sets, or pass rank={world.rank}"
                 )
-            self._ranks = Whole(self._calls, rank, size)
+            self._ranks = Whole(self._calls, rank, size, "" if default else name)
         elif max(members) < world.size and world.rank in members:
             self._ranks = Part(self._calls, rank, members, name)
         else:
@@ -92,7 +102,7 @@ class RailBackend(Reductions, Moves, Messages, Backend):
         self._group = zlib.crc32(name.encode())
         self._limit = timeout
         self._number = 0
-        #: The latest work of each thread.
+        #: For each thread the operation that is beginning, and its work where the group wants it (`RailGroup`).
         self._made = threading.local()
         self._options = Backend.Options(NAME, timeout) if timeout is not None else Backend.Options(NAME)
 
@@ -115,6 +125,7 @@ class RailBackend(Reductions, Moves, Messages, Backend):
 
     def shutdown(self):
         """The group is destroyed; the rank stays attached."""
+        self._calls.mail.forget(self._group)
         _alive.discard(self)
 
     def set_timeout(self, timeout):

@@ -16,6 +16,14 @@ def alone(tensors):
     return only(tensors)
 
 
+def tag(number):
+    """A message's tag, as all of PyTorch's backends take them."""
+    if number < 0:
+        raise ValueError(f"backend rail: Tag must be nonnegative, got {number}")
+    if number > 0x7FFF_FFFF:
+        raise ValueError(f"backend rail: tag {number} is too large: at most {0x7FFF_FFFF}")
+
+
 def root(opts, size):
     """The root that options name."""
     if not 0 <= opts.rootRank < size:

@@ -1,16 +1,19 @@
 """Receives that may take what any rank has sent.
 
 The engine has a queue for each sender and tag. So senders announce each message by a notification, and a receive from any rank becomes
-one from a rank whose message is announced and not yet received. Receives of one tag are begun in the order in which they are called.
+one from the rank whose message was announced first and is not yet received. Receives of one tag are begun in the order in which they are called.
 """
 
 import collections
+import contextlib
 import threading
 import time
 from concurrent.futures import Future
 
 from .. import errors
 
+#: How long a receive may wait for room for its call, in seconds.
+_PATIENCE = 60.0
 #: Pauses of the thread that waits for announcements, in seconds: they grow while nothing comes.
 _SHORT, _LONG = 0.0001, 0.002
 
@@ -21,64 +24,103 @@ class Inbox:
     def __init__(self):
         self.mail = None
         self._lock = threading.Lock()
-        #: Messages announced less receives begun, for each (sender, tag) where they differ.
-        self._open = collections.Counter()
-        #: For each tag the receives that are not begun: the first is from any rank.
+        #: For each tag the senders of messages that are announced and that no receive has, in the order of their announcements.
+        self._open = {}
+        #: Receives that were begun before their message was announced, for each (sender, tag).
+        self._early = collections.Counter()
+        #: For each tag the receives that are not begun: the first is from any rank, or finds no room for its call.
         self._waiting = {}
         self._thread = None
 
     def announced(self, sender, tag):
-        """A message has been sent to this process."""
+        """A message has been sent to this process; `serve` is to follow."""
         with self._lock:
-            self._count(sender, tag, 1)
-            started = self._serve(tag)
-        _start(started)
+            if self._early[sender, tag] > 1:
+                self._early[sender, tag] -= 1
+            elif not self._early.pop((sender, tag), 0):
+                self._open.setdefault(tag, collections.deque()).append(sender)
+
+    def serve(self, tag):
+        """Begins what receives of a tag can begin."""
+        with self._serving() as started:
+            self._serve(tag, started)
 
     def recv(self, sender, tag, begin, limit):
-        """Begins a receive by `begin(sender)`, at once unless one from any rank with the same tag waits. Returns what to wait for."""
+        """Begins a receive by `begin(sender, limit)`, at once unless one from any rank with the same tag waits, or there is no room for its
+        call (`begin` raises Exhausted): then later, with what is left of the limit. Returns what to wait for."""
         with self._lock:
             if tag not in self._waiting:
-                requests = begin(sender)
-                self._count(sender, tag, -1)
-                return requests
+                try:
+                    requests = begin(sender, limit)
+                except errors.Exhausted:
+                    pass
+                else:
+                    self._claim(sender, tag)
+                    return requests
         return self._wait(Turn((sender,), begin, limit, False), tag)
 
     def recv_any(self, members, tag, begin, limit):
-        """Begins a receive by `begin(sender)` from the first of `members` that has sent. Returns what to wait for."""
+        """Begins a receive by `begin(sender, left)` from the first of `members` that has sent. Returns what to wait for."""
         self.mail.take()
         return self._wait(Turn(members, begin, limit, True), tag)
 
     def _wait(self, turn, tag):
-        with self._lock:
+        with self._serving() as started:
             self._waiting.setdefault(tag, collections.deque()).append(turn)
-            started = self._serve(tag)
+            self._serve(tag, started)
             if self._waiting and self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="rail-any-source", daemon=True)
                 self._thread.start()
-        _start(started)
         return [turn]
 
-    def _count(self, sender, tag, change):
-        self._open[sender, tag] += change
-        if not self._open[sender, tag]:
-            del self._open[sender, tag]
+    @contextlib.contextmanager
+    def _serving(self):
+        """Locks, and gives a list of what is to be said once nothing is locked: also where an interrupt comes in between."""
+        started = []
+        try:
+            with self._lock:
+                yield started
+        finally:
+            for function, arguments in started:
+                function(*arguments)
 
-    def _serve(self, tag):
-        """Begins as many receives of the tag as can be. Returns what is to be said of them once nothing is locked."""
-        started, queue = [], self._waiting.get(tag)
+    def _claim(self, sender, tag):
+        """A receive has the sender's next message of the tag."""
+        senders = self._open.get(tag, ())
+        if sender not in senders:
+            self._early[sender, tag] += 1
+            return
+        senders.remove(sender)
+        if not senders:
+            del self._open[tag]
+
+    def _serve(self, tag, started):
+        """Begins as many receives of the tag as can be."""
+        queue = self._waiting.get(tag)
         while queue:
             turn = queue[0]
-            sender = turn.choose(lambda rank: self._open.get((rank, tag), 0) > 0)
-            if sender is None:
-                return started
+            # An interrupt leaves the receive in the queue, and what it has begun in it.
+            if turn.requests is None:
+                sender = turn.choose(self._open.get(tag, ()))
+                if sender is None:
+                    return
+                try:
+                    turn.requests = turn.begin(sender, turn.left())
+                except errors.Exhausted as error:
+                    if turn.may_wait_for_room():
+                        return
+                    started.append((turn.fail, (error,)))
+                    queue.popleft()
+                    continue
+                except Exception as error:  # Whatever it is, the one who waits is to have it.
+                    started.append((turn.fail, (error,)))
+                    queue.popleft()
+                    continue
+                turn.sender = sender
+                self._claim(sender, tag)
+            started.append((turn.begun, ()))
             queue.popleft()
-            try:
-                started.append((turn.begun, (sender, turn.begin(sender))))
-                self._count(sender, tag, -1)
-            except Exception as error:  # Whatever it is, the one who waits is to have it.
-                started.append((turn.fail, (error,)))
         self._waiting.pop(tag, None)
-        return started
 
     def _watch(self):
         """Takes announcements in until no receive waits."""
@@ -103,8 +145,7 @@ class Inbox:
 
     def _fail(self, why):
         """Ends the receives for which there is a reason."""
-        ended = []
-        with self._lock:
+        with self._serving() as ended:
             for tag in list(self._waiting):
                 kept = collections.deque()
                 for turn in self._waiting[tag]:
@@ -114,14 +155,7 @@ class Inbox:
                     else:
                         ended.append((turn.fail, (error,)))
                 self._waiting[tag] = kept
-                ended += self._serve(tag)
-        _start(ended)
-
-
-def _start(started):
-    """Says of receives that they have begun, or failed: whoever waits for them goes on, so nothing may be locked."""
-    for function, arguments in started:
-        function(*arguments)
+                self._serve(tag, ended)
 
 
 class Turn:
@@ -132,13 +166,27 @@ class Turn:
         self.begin = begin
         self._limit = limit
         self._deadline = None if limit is None else time.monotonic() + limit
+        #: Until when it may find no room for its call.
+        self._patience = None
         self._future = Future()
+        #: Its calls, once begun.
+        self.requests = None
         #: The rank of the job whose message it gets.
         self.sender = None
 
-    def choose(self, has_sent):
-        """The rank to receive from, or None if none has sent."""
-        return next((rank for rank in self._members if has_sent(rank)), None) if self._any else self._members[0]
+    def choose(self, senders):
+        """The rank to receive from: the first of those who have sent, in their order, that may be meant; None if there is none."""
+        return next((rank for rank in senders if rank in self._members), None) if self._any else self._members[0]
+
+    def left(self):
+        """What is left of its limit, in seconds: a moment at least."""
+        return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
+
+    def may_wait_for_room(self):
+        """Whether it has not waited for room too long."""
+        now = time.monotonic()
+        self._patience = self._patience or now + _PATIENCE
+        return now < self._patience
 
     def late(self, now):
         """Why it fails, if its time is over."""
@@ -146,9 +194,9 @@ class Turn:
             return None
         return errors.TimedOut(f"nothing came from any of ranks {self._members} within {self._limit} s")
 
-    def begun(self, sender, requests):
+    def begun(self):
         """The receive has begun."""
-        self.sender = sender
+        requests = self.requests
         left = [len(requests)]
         lock = threading.Lock()
 

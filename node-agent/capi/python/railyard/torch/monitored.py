@@ -1,29 +1,31 @@
 """The monitored barrier: its first rank knows who did not come, and says it. It needs no call of the engine, so it ends no job."""
 
+import contextlib
 import time
 
-from .mail import GO, HERE
+from .. import errors
+from .mail import GO, GONE, HERE
 
 #: Pause between looks, in seconds.
 _PAUSE = 0.001
 
 
 def barrier(mail, key, number, rank, members, limit, all_of_them):
-    """Round `number` of the group `key`, whose ranks are `members` of the job. Raises RuntimeError, in PyTorch's words, for whoever does
-    not pass within `limit` seconds: on the first rank with those who are missing, the first of them or all."""
+    """This rank's call `number` of the group `key`; ranks that have left one out are met at the next one. The group's ranks
+    are `members` of the job. Raises RuntimeError, in PyTorch's words, for whoever does not pass within `limit` seconds: on the first rank with those who are missing, the first of them or all."""
     deadline = time.monotonic() + limit
     if rank:
         return _member(mail, key, number, rank, members[0], deadline)
     if limit <= 0:
         raise RuntimeError(f"[Rank 0]: Rank 0 timed out in monitoredBarrier after {_ms(limit)} ms.")
     wanted = set(members[1:])
-    while not wanted <= (here := mail.here(key, number)) and time.monotonic() < deadline:
+    while not wanted <= mail.here(key).keys() and time.monotonic() < deadline:
         time.sleep(_PAUSE)
+    here = mail.answered(key)
     missing = [place for place, member in enumerate(members) if place and member not in here]
-    mail.over(key, number)
     for member in members[1:]:
         if member in here:
-            mail.send(member, GO, key, number, len(missing))
+            mail.send(member, GO, key, here[member], len(missing))
     if missing:
         raise RuntimeError(_missing(missing, members, limit, all_of_them))
     return None
@@ -34,6 +36,9 @@ def _member(mail, key, number, rank, first, deadline):
     while (missing := mail.answer(key, number)) is None and time.monotonic() < deadline:
         time.sleep(_PAUSE)
     mail.over(key, number)
+    if missing is None:
+        with contextlib.suppress(errors.RailError):
+            mail.send(first, GONE, key, number)
     if missing == 0:
         return
     why = "it did not answer in time" if missing is None else f"{missing} other rank(s) did not come"

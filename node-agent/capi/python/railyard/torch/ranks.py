@@ -6,20 +6,25 @@ Both give the same calls, on addresses; each returns what to wait for (see `rail
 import ctypes
 import threading
 import time
+import weakref
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 from .. import _library, errors
-from . import types
+from . import checks, types
 from .inbox import Inbox
 from .mail import SENT, Mail
+from .worker import Worker
 
 #: Tags of the backend's own messages; those of programs are below.
 _OWN = 0x8000_0000
 #: Messages that one rank has under way at once in each direction; the engine allows 64 calls in all.
 _WAVE = 12
+#: Requests that are kept in mind before those that are over are dropped: more than the engine allows.
+_SWEEP = 128
+#: How long a call that must not wait for room waits for another that begins, in seconds.
+_SHORT = 0.01
 #: How long to wait for room where the engine's limit of calls is reached.
 _PATIENCE = 60.0
 
@@ -31,6 +36,8 @@ class Calls:
         self.communicator = communicator
         self._lock = threading.Lock()
         self._timeout = None
+        #: Requests that were begun and may go on, weakly: whoever began them may drop them.
+        self._begun = []
         self.inbox = Inbox()
         self.mail = self.inbox.mail = Mail(communicator, self.inbox)
         self._met = False
@@ -48,25 +55,54 @@ class Calls:
     def begin(self, name, arguments, keep, timeout=None):
         """Begins one call, limited to `timeout` seconds if that is not None."""
         with self._lock:
-            if timeout != self._timeout:
-                self.communicator.set_timeout(timeout)
-                self._timeout = timeout
             patience = time.monotonic() + _PATIENCE
             while True:
                 try:
-                    return self.communicator.call(name, arguments, keep, False)
+                    return self._begin(name, arguments, keep, timeout)
                 except errors.Exhausted as error:
-                    if "under way" not in str(error) or time.monotonic() > patience:
+                    if not is_full(error) or time.monotonic() > patience:
                         raise
                     time.sleep(0.0005)
 
+    def try_begin(self, name, arguments, keep, timeout=None):
+        """The same, but raises Exhausted where it would have to wait for room."""
+        if not self._lock.acquire(timeout=_SHORT):
+            raise errors.Exhausted("others wait for room: too many calls are under way")
+        try:
+            return self._begin(name, arguments, keep, timeout)
+        finally:
+            self._lock.release()
+
+    def _begin(self, name, arguments, keep, timeout):
+        if timeout != self._timeout:
+            self.communicator.set_timeout(timeout)
+            self._timeout = timeout
+        try:
+            request = self.communicator.call(name, arguments, keep, False)
+        except errors.Exhausted:
+            # Ranks of one server move their data themselves, and whoever began these calls may be the one who waits for room.
+            self._begun = [each for each in self._begun if (found := each()) is not None and not found.over]
+            for each in self._begun:
+                if (found := each()) is not None:
+                    found.progress()
+            raise
+        self._begun.append(weakref.ref(request))
+        if len(self._begun) > _SWEEP:
+            self._begun = [each for each in self._begun if (found := each()) is not None and not found.over]
+        return request
+
+
+def is_full(error):
+    """Whether the error says that there is no room for a call now."""
+    return isinstance(error, errors.Exhausted) and "under way" in str(error)
+
 
 class Whole:
-    """All ranks of the job, in their order."""
+    """All ranks of the job, in their order. Messages of a group with a name meet those of no other group."""
 
-    def __init__(self, calls, rank, size):
-        self.calls, self.rank, self.size = calls, rank, size
-        self._last = None
+    def __init__(self, calls, rank, size, name=""):
+        self.calls, self.rank, self.size, self._name = calls, rank, size, name
+        self._last = self._worker = None
 
     def members(self):
         """The group's ranks as ranks of the job."""
@@ -106,7 +142,9 @@ class Whole:
 
     def _task(self, function):
         """Has it done after all tasks before, on the group's thread: messages of the group are in the order of its operations."""
-        self._last = Task(_worker(self), function)
+        if self._worker is None:
+            self._worker = Worker("rail-group")
+        self._last = Task(self._worker, function)
         return [self._last]
 
     def send(self, address, nbytes, to, tag, keep, timeout):
@@ -120,28 +158,29 @@ class Whole:
 
     def recv(self, address, nbytes, sender, tag, keep, timeout):
         self.calls.mail.take()
-        begin = self._receive(address, nbytes, self._tag(tag), keep, timeout)
+        begin = self._receive(address, nbytes, self._tag(tag), keep)
         return self.calls.inbox.recv(self._global(sender), self._tag(tag), begin, timeout)
 
     def recv_any(self, address, nbytes, tag, keep, timeout):
         others = [member for at, member in enumerate(self.members()) if at != self.rank]
-        begin = self._receive(address, nbytes, self._tag(tag), keep, timeout)
+        begin = self._receive(address, nbytes, self._tag(tag), keep)
         return self.calls.inbox.recv_any(others, self._tag(tag), begin, timeout)
 
-    def _receive(self, address, nbytes, tag, keep, timeout):
-        """What begins a receive once its sender is known."""
+    def _receive(self, address, nbytes, tag, keep):
+        """What begins a receive once its sender, and how long it may still take, are known; raises where there is no room."""
         code, count = types.carrier(nbytes)
-        return lambda sender: [self.calls.begin("recv", (address, count, code, sender, tag), keep, timeout)]
+        return lambda sender, left: [self.calls.try_begin("recv", (address, count, code, sender, tag), keep, left)]
 
     def _global(self, rank):
         return rank
 
     def _tag(self, tag):
         """The engine's tag for a program's one."""
-        return tag
+        checks.tag(tag)
+        return zlib.crc32(f"{self._name}/{tag}".encode()) & 0x7FFF_FFFF if self._name else tag
 
     def _own_tag(self):
-        return _OWN
+        return _OWN | zlib.crc32(self._name.encode()) if self._name else _OWN
 
     def _steps(self, sends, receives):
         """Whom to send to and whom to receive from, so that no step of one rank waits for a later one of another."""
@@ -176,8 +215,8 @@ class Part(Whole):
     the order of ranks. Operations of more than one step run on a thread of the group."""
 
     def __init__(self, calls, rank, members, name):
-        super().__init__(calls, rank, len(members))
-        self._members, self._name = members, name
+        super().__init__(calls, rank, len(members), name)
+        self._members = members
 
     def members(self):
         return list(self._members)
@@ -263,12 +302,6 @@ class Part(Whole):
     def _global(self, rank):
         return self._members[rank]
 
-    def _tag(self, tag):
-        return zlib.crc32(f"{self._name}/{tag}".encode()) & 0x7FFF_FFFF
-
-    def _own_tag(self):
-        return _OWN | zlib.crc32(self._name.encode())
-
 
 class Task:
     """Something of several steps on another thread; waited for as a `railyard.Request` is."""
@@ -297,15 +330,3 @@ class Task:
 
     def add_done_callback(self, function):
         self._future.add_done_callback(lambda _: function(self))
-
-
-_workers_lock = threading.Lock()
-
-
-def _worker(group):
-    """The thread of a group: its operations of several steps run one after the other, as all ranks call them."""
-    with _workers_lock:
-        worker = getattr(group, "_thread", None)
-        if worker is None:
-            worker = group._thread = ThreadPoolExecutor(1, "rail-group")
-        return worker
