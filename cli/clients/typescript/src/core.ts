@@ -297,7 +297,7 @@ export class Core {
       }
       this.first = at;
       if (answer.ok) return answer;
-      throw ofAnswer(readable(await whole(answer)), answer.status, request.operation.name);
+      throw ofAnswer(readable(await lossless(request, whole(answer), signal)), answer.status, request.operation.name);
     }
     const message = failures.map((one) => one.message).join("; ");
     const operation = request.operation.name;

@@ -14,7 +14,7 @@ export interface Asked {
 }
 
 /** An answer: JSON with its status; parts of a stream, which then ends, is cut or stays open; or nothing: the connection is cut. */
-export type Answer = { code?: number; json: unknown } | { parts: string[]; then?: "end" | "cut" | "stay" } | undefined;
+export type Answer = { code?: number; json: unknown } | { code?: number; parts: string[]; then?: "end" | "cut" | "stay" } | undefined;
 
 /** An error of the API. */
 export function refusal(code: number, word: string, reason: string, more: object = {}): Answer {
@@ -49,7 +49,7 @@ export class Server {
       response.writeHead(answer.code ?? 200, { "content-type": "application/json" });
       return void response.end(JSON.stringify(answer.json));
     }
-    response.writeHead(200, { "content-type": "application/x-ndjson" });
+    response.writeHead(answer.code ?? 200, { "content-type": "application/x-ndjson" });
     response.flushHeaders();
     for (const part of answer.parts) await new Promise<void>((resolve) => response.write(part, () => resolve()));
     if (answer.then === "cut") request.socket.destroy();

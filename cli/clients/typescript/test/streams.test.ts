@@ -51,6 +51,13 @@ test("a lost watch is resumed behind what was given", async () => {
   assert.deepEqual([from, revision], [["0", "5", "5", "5"], "5"], "more may have changed in revision 6");
 });
 
+test("an error whose text is cut is a lost connection", async () => {
+  const cut = (code: number): Answer => ({ code, parts: ['{"error":{"code":'], then: "cut" });
+  const [events, from] = await watched(3, { parts: [event("a", 4), SYNCED] }, cut(503), cut(410), { parts: [SYNCED, event("a", 6)] });
+  assert.deepEqual(events, ["PUT a:4", "SYNCED", "PUT a:6"]);
+  assert.deepEqual(from, ["0", "5", "5", "5"]);
+});
+
 test("a snapshot that is lost begins anew", async () => {
   // In the order of names: `a` changed last, and `b` is not given before the stream is lost.
   const whole = [event("a", 4), event("b", 2), event("c", 3), SYNCED];
