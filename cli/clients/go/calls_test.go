@@ -38,6 +38,25 @@ func TestASubmitIsSentWithTheTenantAndOneRequestID(t *testing.T) {
 	equal(t, string(data), expected)
 }
 
+func TestOnlyOneServerWithoutGPUsHasNoRailsWhenAllIsMerged(t *testing.T) {
+	for _, one := range []struct {
+		options SubmitOptions
+		none    bool
+	}{
+		{SubmitOptions{}, true},
+		{SubmitOptions{Spec: &JobSpec{Queue: "q"}}, true},
+		{SubmitOptions{Nodes: 2, Spec: &JobSpec{Gang: &Gang{Nodes: 1}}}, true},
+		{SubmitOptions{Spec: &JobSpec{Gang: &Gang{Nodes: 2}}}, false},
+		{SubmitOptions{Spec: &JobSpec{Gang: &Gang{GpusPerNode: 8}}}, false},
+		{SubmitOptions{Spec: &JobSpec{Rails: &RailRequest{}}}, false},
+	} {
+		rails := good(describe([]string{"true"}, one.options))(t).Spec.Rails
+		if (rails != nil && rails.None) != one.none {
+			t.Fatal(one, rails)
+		}
+	}
+}
+
 func TestWhatWouldBeDoneTwiceIsNotSentAgain(t *testing.T) {
 	f := serve(t, inTurn(nil))
 	_, err := f.client().Tenants.IssueToken(ctx, &IssueTokenParams{User: "ann", Role: "USER"})

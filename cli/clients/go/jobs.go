@@ -48,36 +48,37 @@ func describe(argv []string, o SubmitOptions) (*Job, error) {
 	if o.Spec != nil && o.Spec.Array != "" {
 		return nil, wrongConfig("submit: an array is many jobs: use Client.Jobs.Create")
 	}
-	nodes := max(o.Nodes, 1)
 	spec := JobSpec{
-		Gang:      &Gang{Nodes: nodes, GpusPerNode: o.GpusPerNode, RanksPerNode: o.RanksPerNode},
+		Gang:      &Gang{Nodes: max(o.Nodes, 1), GpusPerNode: o.GpusPerNode, RanksPerNode: o.RanksPerNode},
 		Command:   &Command{Argv: argv, Env: o.Env, WorkingDir: o.WorkingDir},
 		TimeLimit: o.TimeLimit, Queue: o.Queue, Priority: o.Priority,
 	}
-	if nodes == 1 && o.GpusPerNode == 0 {
+	if o.Spec != nil {
+		base, err := treeOf(spec)
+		if err != nil {
+			return nil, err
+		}
+		over, err := treeOf(o.Spec)
+		if err != nil {
+			return nil, err
+		}
+		data, err := json.Marshal(merged(base, over))
+		if err != nil {
+			return nil, err
+		}
+		spec = JobSpec{}
+		if err := json.Unmarshal(data, &spec); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Rails == nil && spec.Gang.Nodes == 1 && spec.Gang.GpusPerNode == 0 {
 		spec.Rails = &RailRequest{None: true}
 	}
 	job := &Job{ApiVersion: "rail/v1", Kind: "Job", Metadata: &Metadata{Name: o.Name, Labels: o.Labels}, Spec: &spec}
 	if o.Name == "" {
 		job.Metadata.GenerateName = "job-"
 	}
-	if o.Spec == nil {
-		return job, nil
-	}
-	base, err := treeOf(spec)
-	if err != nil {
-		return nil, err
-	}
-	over, err := treeOf(o.Spec)
-	if err != nil {
-		return nil, err
-	}
-	data, err := json.Marshal(merged(base, over))
-	if err == nil {
-		job.Spec = &JobSpec{}
-		err = json.Unmarshal(data, job.Spec)
-	}
-	return job, err
+	return job, nil
 }
 
 // tree is a JSON object.

@@ -87,9 +87,12 @@ export function described(work: string | readonly string[], options: SubmitOptio
     queue: options.queue,
     priority: options.priority,
   };
-  if (nodes === 1 && gpusPerNode === 0) said["rails"] = { none: true };
+  const spec = merged(said, (options.spec ?? {}) as Tree);
+  const { gang } = spec;
+  const small = isTree(gang) && gang["nodes"] === 1 && !gang["gpusPerNode"];
+  if (small && (spec["rails"] ?? undefined) === undefined) spec["rails"] = { none: true };
   const metadata = { ...(name ? { name } : { generateName: "job-" }), labels: options.labels };
-  return { apiVersion: "rail/v1", kind: "Job", metadata, spec: merged(said, (options.spec ?? {}) as Tree) as JobSpec };
+  return { apiVersion: "rail/v1", kind: "Job", metadata, spec: spec as JobSpec };
 }
 
 /** One job, by tenant, name and uid: another one of its name is not taken for it. */

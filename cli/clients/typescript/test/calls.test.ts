@@ -5,6 +5,7 @@ import { test } from "node:test";
 import * as railyard from "../src/index.js";
 import { backoff, RETRY, type Transport } from "../src/core.js";
 import { unified } from "../src/diff.js";
+import { described, type SubmitOptions } from "../src/jobs.js";
 import { refusal, served, type Answer } from "./fake.js";
 
 const { Client, ApiError, ConfigError, ConflictError, DeadlineExceededError, InvalidRequestError, NotFoundError, UnavailableError } = railyard;
@@ -25,6 +26,14 @@ test("a submit is sent with the tenant and one request id, however often", async
       assert.deepEqual(body.spec, { gang, command: { argv: ["/bin/sh", "-c", "true"] }, failure: {} });
     },
   );
+});
+
+test("only one server without GPUs, when all is merged, has no rails", () => {
+  const rails = (options: SubmitOptions) => described("true", options).spec?.rails;
+  assert.deepEqual([rails({}), rails({ spec: { queue: "q" } })], [{ none: true }, { none: true }]);
+  assert.deepEqual(rails({ nodes: 2, spec: { gang: { nodes: 1 } } }), { none: true });
+  for (const gang of [{ nodes: 2 }, { gpusPerNode: 8 }]) assert.equal(rails({ spec: { gang } }), undefined);
+  assert.deepEqual(rails({ spec: { rails: { required: 2 } } }), { required: 2 });
 });
 
 test("what would be done twice is not sent again where the answer was lost", async () => {

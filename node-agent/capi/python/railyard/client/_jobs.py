@@ -71,16 +71,19 @@ def described(
         "queue": queue,
         "priority": priority,
     }
-    if nodes == 1 and gpus_per_node == 0:
-        said["rails"] = {"none": True}
     if spec and spec.get("array"):
         raise ConfigError("submit: an array is many jobs: use client.jobs.create, and client.jobs.list_all(array=...)")
+    whole = merged(given(said), spec or {})
+    asked = whole.get("gang")
+    small = isinstance(asked, Mapping) and asked.get("nodes") == 1 and not asked.get("gpusPerNode")
+    if small and whole.get("rails") is None:
+        whole["rails"] = {"none": True}
     metadata = {"name": name, "generateName": None if name else f"{prefix}-", "labels": dict(labels or {})}
     return {
         "apiVersion": "rail/v1",
         "kind": "Job",
         "metadata": given(metadata),
-        "spec": merged(given(said), spec or {}),
+        "spec": whole,
     }
 
 

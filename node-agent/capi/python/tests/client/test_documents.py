@@ -137,6 +137,9 @@ class Described(unittest.TestCase):
             self.job(), {"apiVersion": "rail/v1", "kind": "Job", "metadata": {"generateName": "job-"}, "spec": spec}
         )
         self.assertNotIn("rails", self.job(nodes=2)["spec"])
+        for gang in ({"nodes": 2}, {"gpusPerNode": 8}):
+            self.assertNotIn("rails", self.job(spec={"gang": gang})["spec"])
+        self.assertEqual(self.job(nodes=2, spec={"gang": {"nodes": 1}})["spec"]["rails"], {"none": True})
 
     def test_spec_is_merged(self) -> None:
         spec = self.job(gpus_per_node=2, time_limit=90, spec={"gang": {"minNodes": 1}, "rails": {"required": 2}})[
