@@ -253,7 +253,9 @@ export class Core {
       for (const [name, value] of Object.entries(given)) {
         if (written(value)) query.set(name, written(value));
       }
-      if (query.size) target += `?${query}`;
+      // Not `size`, which older browsers have not.
+      const asked = query.toString();
+      if (asked) target += `?${asked}`;
     }
     let text: string | undefined;
     try {
