@@ -10,6 +10,9 @@ export const MAX_ANSWER = 64 * 1024 * 1024;
 /** Calls of one client that are under way at a time; others wait. Streams are not counted. */
 const CALLS = 32;
 
+/** The longest time of a timer, in milliseconds. */
+const LONGEST = 2 ** 31 - 1;
+
 /** What every call may be given. */
 export interface CallOptions {
   /** The limit of one attempt, in milliseconds; the client's if left out. */
@@ -356,7 +359,8 @@ async function within<T>(
   const limit = new AbortController();
   const stop = () => limit.abort(signal?.reason);
   signal?.addEventListener("abort", stop, { once: true });
-  const timer = setTimeout(() => limit.abort(late()), ms);
+  // A timer has 31 bits: with more it would end at once. Without a limit there is none.
+  const timer = ms === Infinity ? undefined : setTimeout(() => limit.abort(late()), Math.min(ms, LONGEST));
   // What does not listen to the signal must not hold up the caller.
   const ended = new Promise<never>((_, reject) => limit.signal.addEventListener("abort", () => reject(limit.signal.reason), { once: true }));
   try {

@@ -106,6 +106,15 @@ test("no error shows a token", async () => {
   assert.throws(() => new Client({ controller: "http://a:1" }), ConfigError);
 });
 
+test("a limit may be longer than a timer, or none", async () => {
+  await served(
+    () => job,
+    async (server) => {
+      for (const timeoutMs of [2 ** 31, 1e12, Infinity]) await server.client({ retry: { attempts: 1 } }).jobs.get("a", { timeoutMs });
+    },
+  );
+});
+
 test("a call is ended by its limit and by its signal", async () => {
   await served(
     () => ({ parts: [" "], then: "stay" }),
