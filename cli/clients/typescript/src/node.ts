@@ -7,12 +7,9 @@ import type { TLSSocket } from "node:tls";
 import { Client, type ClientOptions } from "./client.js";
 import { load, type Given } from "./config.js";
 import { NotSent, type Sent, type Transport } from "./core.js";
+import { where } from "./endpoint.js";
 import { ConfigError } from "./errors.js";
 
-/** The controller's port where an address names none. */
-const DEFAULT_PORT = 7443;
-/** The name that a controller's certificate has for whoever reaches it by a unix socket. */
-const CONTROLLER_NAME = "controller.rail.internal";
 /** Milliseconds that a connection may take to be made; and after which one that waits is not used again: the controller may end it. */
 const CONNECT = 5_000;
 const IDLE_FOR = 8_000;
@@ -51,15 +48,6 @@ class Credentials {
     }
     return { agent: this.agent as Agent, tls: { ...this.read, minVersion: "TLSv1.3", rejectUnauthorized: true } };
   }
-}
-
-function where(endpoint: string): RequestOptions {
-  if (endpoint.startsWith("unix:")) {
-    const socketPath = endpoint.slice("unix:".length).replace(/^\/\//, "");
-    return { socketPath, servername: CONTROLLER_NAME, host: CONTROLLER_NAME, headers: { host: CONTROLLER_NAME } };
-  }
-  const url = new URL(endpoint);
-  return { host: url.hostname.replace(/^\[|\]$/g, ""), port: url.port || DEFAULT_PORT, headers: {} };
 }
 
 /** Sends by node:https, with certificates of the cluster's own authority. */

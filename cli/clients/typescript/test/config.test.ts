@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { load } from "../src/config.js";
+import { where } from "../src/endpoint.js";
 import { ConfigError } from "../src/index.js";
 import { parse } from "../src/yaml.js";
 
@@ -66,4 +67,11 @@ test("the little YAML of configuration files", () => {
   for (const text of ["a: 1\na: 2", "\ta: 1", "a", "a: 'x", "a: &b c", "a: 1\n  b: 2", "a: [b] c", 'a: "b" c']) {
     assert.throws(() => parse(text, "f"), ConfigError, text);
   }
+});
+
+test("the port of an address is the one that is written", () => {
+  const found = (endpoint: string) => [where(endpoint).host, where(endpoint).port];
+  assert.deepEqual(found("https://a"), ["a", 7443]);
+  assert.deepEqual(found("https://a:443"), ["a", 443]);
+  assert.deepEqual([found("https://[::1]"), found("https://[::1]:443")], [["::1", 7443], ["::1", 443]]);
 });
