@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -76,6 +78,23 @@ func TestWhatWasNotSentGoesToTheNextController(t *testing.T) {
 	var away *UnavailableError
 	if !errors.As(err, &away) || away.Reason != "UNREACHABLE" {
 		t.Fatal(err)
+	}
+}
+
+func TestOfSeveralFailuresTheOneThatMayGoWellCounts(t *testing.T) {
+	cut, untrusted := serve(t, inTurn(nil)), &notSent{where: "b", reason: "CERTIFICATE_NOT_TRUSTED", err: errors.New("unknown")}
+	for _, first := range []int32{0, 1} {
+		api := client(t, "", cut.address(), "https://b:1")
+		other := api.core.endpoints[1]
+		refuse := func(context.Context, string, string) (net.Conn, error) { return nil, untrusted }
+		other.kept, other.fresh = &http.Transport{DialTLSContext: refuse}, &http.Transport{DialTLSContext: refuse}
+		api.core.first.Store(first)
+		api.core.retry.Attempts = 1
+		_, err := api.Health.Get(ctx, nil)
+		var lost *UnavailableError
+		if !errors.As(err, &lost) || lost.Reason != "CONNECTION_LOST" {
+			t.Fatalf("%T %v", err, err)
+		}
 	}
 }
 

@@ -327,6 +327,7 @@ func (c *core) late(ctx, limited context.Context, r *request, err error) error {
 func (c *core) open(ctx context.Context, r *request, reuse, unary bool) (*http.Response, error) {
 	var failures []string
 	var failed []*notSent
+	var lost error
 	count := len(c.endpoints)
 	for step := 0; step < count; step++ {
 		at := (int(c.first.Load()) + step) % count
@@ -348,23 +349,32 @@ func (c *core) open(ctx context.Context, r *request, reuse, unary bool) (*http.R
 			failures, failed = append(failures, not.Error()), append(failed, not)
 		default:
 			// Whether it was sent nobody knows; another controller may be asked only where that does no harm.
-			message := fmt.Sprintf("%s: %v", c.endpoints[at], err)
-			lost := made("unavailable", APIError{Message: message, Reason: "CONNECTION_LOST", Operation: r.operation.name, Err: err})
-			if !r.repeatable || step+1 == count {
-				return nil, lost
-			}
+			failures, lost = append(failures, fmt.Sprintf("%s: %v", c.endpoints[at], err)), err
+		}
+		if lost != nil && !r.repeatable {
+			break
 		}
 	}
+	return nil, c.failed(r, failures, failed, lost)
+}
+
+// failed is the error of a request that no controller answered. What may go well the next time counts for more than a certificate.
+func (c *core) failed(r *request, failures []string, failed []*notSent, lost error) error {
 	e := APIError{Message: strings.Join(failures, "; "), Reason: "UNREACHABLE", Operation: r.operation.name}
+	if lost != nil {
+		e.Reason, e.Err = "CONNECTION_LOST", lost
+		return made("unavailable", e)
+	}
 	for _, one := range failed {
 		if one.reason == "" {
-			return nil, made("unavailable", e)
+			e.Reason, e.Err = "UNREACHABLE", one.err
+			return made("unavailable", e)
 		}
 		e.Reason, e.Err = one.reason, one.err
 	}
 	found := classOf("unauthenticated")
 	e.Class, e.Code, e.Status = found.word, found.code, found.status
-	return nil, &TlsError{&e}
+	return &TlsError{&e}
 }
 
 func (c *core) send(ctx context.Context, to *endpoint, r *request, reuse, unary bool) (*http.Response, error) {

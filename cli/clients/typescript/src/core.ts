@@ -282,7 +282,8 @@ export class Core {
     if (token !== undefined) headers["authorization"] = `Bearer ${checked(typeof token === "string" ? token : await token())}`;
     if (request.body !== undefined) headers["content-type"] = "application/json";
     const sent: Sent = { method: request.operation.method, headers, body: request.body, signal, reuse };
-    const failures: NotSent[] = [];
+    const failures: string[] = [];
+    let [lost, away, wrong] = [false, false, ""];
     for (let step = 0; step < controller.length; step += 1) {
       const at = (this.first + step) % controller.length;
       const endpoint = controller[at] as string;
@@ -292,22 +293,26 @@ export class Core {
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof NotSent) {
-          failures.push(error);
+          failures.push(error.message);
+          if (error.tls) wrong ||= error.tls;
+          else away = true;
           continue;
         }
         // Whether it was sent nobody knows; another controller may be asked only where that does no harm.
-        const lost = new UnavailableError(`${endpoint}: ${cause(error)}`, { reason: "CONNECTION_LOST", operation: request.operation.name });
-        if (!request.repeatable || step + 1 === controller.length) throw lost;
+        failures.push(`${endpoint}: ${cause(error)}`);
+        lost = true;
+        if (!request.repeatable) break;
         continue;
       }
       this.first = at;
       if (answer.ok) return answer;
       throw ofAnswer(readable(await lossless(request, whole(answer), signal)), answer.status, request.operation.name);
     }
-    const message = failures.map((one) => one.message).join("; ");
+    const message = failures.join("; ");
     const operation = request.operation.name;
-    const wrong = failures.every((one) => one.tls) ? failures[0] : undefined;
-    if (wrong) throw new TlsError(message, { reason: wrong.tls, operation });
+    // What may go well the next time counts for more than a certificate.
+    if (lost) throw new UnavailableError(message, { reason: "CONNECTION_LOST", operation });
+    if (wrong && !away) throw new TlsError(message, { reason: wrong, operation });
     throw new UnavailableError(message, { reason: "UNREACHABLE", operation });
   }
 

@@ -61,6 +61,15 @@ test("what surely was not sent goes to the next controller, and is sent again", 
   await assert.rejects(untrusted.health.get(), railyard.TlsError);
 });
 
+test("of several failures the one that may go well counts", async () => {
+  const ways: Record<string, Error> = { "https://a:1": new TypeError("cut"), "https://b:1": new railyard.NotSent("b", "CERTIFICATE_NOT_TRUSTED") };
+  for (const controller of [["https://a:1", "https://b:1"], ["https://b:1", "https://a:1"]]) {
+    const transport: Transport = async (endpoint) => Promise.reject(ways[endpoint]);
+    const client = new Client({ controller, transport, retry: { attempts: 1 } });
+    await assert.rejects(client.health.get(), (error) => error instanceof UnavailableError && error.reason === "CONNECTION_LOST");
+  }
+});
+
 test("the policy of retries", () => {
   const away = new UnavailableError("no");
   const late = new railyard.OverloadedError("later", { retryAfterMs: 500 });
