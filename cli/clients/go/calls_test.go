@@ -302,8 +302,10 @@ func TestWhatCannotBeUsedIsNamedAndNoTokenIsShown(t *testing.T) {
 	if err == nil || strings.Contains(fmt.Sprintf("%+v %#v", err, err), "1111") {
 		t.Fatal(err)
 	}
-	if _, err := parseEndpoint("https://user:" + secret + "@a:1"); err == nil || strings.Contains(err.Error(), "1111") {
-		t.Fatal(err)
+	for _, scheme := range []string{"https", "http"} {
+		if _, err := parseEndpoint(scheme + "://user:" + secret + "@a:1"); err == nil || strings.Contains(err.Error(), "1111") {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -50,8 +50,9 @@ func parseEndpoint(given string) (*endpoint, error) {
 		}
 		return &endpoint{path: path}, nil
 	}
-	if strings.HasPrefix(given, "http://") {
-		return nil, wrongConfig("`%s`: there is no unencrypted API; write https://", given)
+	if plain, ok := strings.CutPrefix(given, "http://"); ok {
+		// Before an @ stands a name, and perhaps a password.
+		return nil, wrongConfig("`http://%s`: there is no unencrypted API; write https://", plain[strings.LastIndex(plain, "@")+1:])
 	}
 	rest, ok := strings.CutPrefix(given, "https://")
 	rest = strings.TrimSuffix(rest, "/")

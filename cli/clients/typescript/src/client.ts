@@ -34,7 +34,8 @@ function addresses(given: string | readonly string[] | undefined): string[] {
   const origin = (globalThis as { location?: { origin?: string } }).location?.origin;
   const all = given === undefined ? (origin ? [origin] : []) : typeof given === "string" ? [given] : [...given];
   return all.map((one) => {
-    if (one.startsWith("http://")) throw new ConfigError(`\`${one}\`: there is no unencrypted API; write https://`);
+    // Before an @ stands a name, and perhaps a password.
+    if (one.startsWith("http://")) throw new ConfigError(`\`${one.replace(/\/\/.*@/s, "//")}\`: there is no unencrypted API; write https://`);
     if (!/^(https:\/\/[^/?#@]+\/?|unix:\/.+)$/.test(one)) {
       throw new ConfigError(`an address of a controller is https://host:port${one.includes("@") ? "" : `, not \`${one}\``}`);
     }
