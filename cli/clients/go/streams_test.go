@@ -149,6 +149,33 @@ func TestAWatchIsEndedByCloseAndItsCallsByTheirContext(t *testing.T) {
 	equal(t, count, 1)
 }
 
+func TestCloseWakesWhoOpensAWatchAndWhoWaitsBeforeThat(t *testing.T) {
+	for _, opens := range []bool{true, false} {
+		came, held := make(chan struct{}, 8), make(chan struct{})
+		f := serve(t, func(asked, int) *answer {
+			came <- struct{}{}
+			if opens {
+				<-held
+			}
+			return nil
+		})
+		api := f.client()
+		api.core.retry.First, api.core.retry.Longest = time.Hour, time.Hour
+		w := api.Jobs.Watch(nil)
+		ended := make(chan error)
+		go func() {
+			_, err := w.Next(context.Background())
+			ended <- err
+		}()
+		<-came
+		w.Close()
+		if err := <-ended; !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		close(held)
+	}
+}
+
 func TestAControllerThatStaysAwayEndsAWatch(t *testing.T) {
 	shorter(t, limits{away: 50 * time.Millisecond, silent: time.Minute, steady: time.Minute})
 	_, err := serve(t, inTurn(nil)).client().Jobs.Watch(nil).Next(context.Background())

@@ -139,6 +139,9 @@ type follower struct {
 	// due: events that came, or follow from what came, and were not given yet.
 	due []event
 
+	// ending is done when the watch is closed, which end does.
+	ending context.Context
+	end    context.CancelFunc
 	mutex  sync.Mutex
 	lines  *lines
 	closed bool
@@ -150,6 +153,7 @@ func newFollower(c *core, op operation, path map[string]string, params any) (*fo
 		return nil, err
 	}
 	f := &follower{core: c, thing: op.thing, resumer: resumer{core: c}, seen: map[string]seen{}}
+	f.ending, f.end = context.WithCancel(context.Background())
 	if begin, ok := given["afterRevision"]; ok {
 		var revision Uint64
 		if err := json.Unmarshal(begin, &revision); err != nil {
@@ -176,6 +180,7 @@ func (f *follower) close() {
 	f.mutex.Lock()
 	f.closed = true
 	f.mutex.Unlock()
+	f.end()
 	f.drop()
 }
 
@@ -197,6 +202,10 @@ func (f *follower) drop() {
 
 // next gives the next event that is new; io.EOF when the watch was closed.
 func (f *follower) next(ctx context.Context) (event, error) {
+	// Opening, and waiting before that, end as well when the watch is closed.
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.ending, cancel)()
 	for !f.isClosed() {
 		if len(f.due) > 0 {
 			one := f.due[0]
@@ -206,7 +215,7 @@ func (f *follower) next(ctx context.Context) (event, error) {
 			}
 			continue
 		}
-		came, silent, err := f.line(ctx)
+		came, silent, err := f.line(waiting)
 		if err == nil && came != nil {
 			f.due = append(f.due, f.withDeleted(*came)...)
 			continue
@@ -218,7 +227,7 @@ func (f *follower) next(ctx context.Context) (event, error) {
 		if silent || f.isClosed() {
 			continue
 		}
-		if err := f.resumer.lost(ctx, err); err != nil {
+		if err := f.resumer.lost(waiting, err); err != nil && !f.isClosed() {
 			return event{}, err
 		}
 	}
