@@ -13,8 +13,10 @@ import { ConfigError } from "./errors.js";
 /** Milliseconds that a connection may take to be made; and after which one that waits is not used again: the controller may end it. */
 const CONNECT = 5_000;
 const IDLE_FOR = 8_000;
-/** What OpenSSL and Node say of certificates that are not good; the last is how a peer refuses ours. */
-const OF_CERTIFICATES = /CERT|ALTNAME|SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)|ERR_SSL_.*ALERT/;
+/** What OpenSSL and Node say of certificates that are not good. */
+const OF_CERTIFICATES = /CERT|ALTNAME|SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)/;
+/** How a peer refuses ours. In TLS 1.3 this comes behind our part of the handshake; then it has read no request. */
+const REFUSED = /^ERR_SSL_.*ALERT.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/;
 
 /** Paths of PEM files. */
 export interface Files {
@@ -73,6 +75,7 @@ export function nodeTransport(files: Files): Transport {
       });
       asked.on("error", (error: NodeJS.ErrnoException) => {
         clearTimeout(slow);
+        if (REFUSED.test(error.code ?? "")) return reject(new NotSent(`${endpoint}: ${error.message}`, "CERTIFICATE_REFUSED"));
         if (connected || signal.aborted || error instanceof NotSent) return reject(error);
         const tlsReason = OF_CERTIFICATES.test(error.code ?? "") ? "CERTIFICATE_NOT_TRUSTED" : "";
         return reject(new NotSent(`${endpoint}: ${error.message}`, tlsReason));
