@@ -1,9 +1,10 @@
 // @railyard/client/node: for programs on Node, with railctl's configuration, certificates and unix sockets.
 
+import { X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { Agent, request, type RequestOptions } from "node:https";
 import { Readable } from "node:stream";
-import type { TLSSocket } from "node:tls";
+import { createSecureContext, type TLSSocket } from "node:tls";
 import { Client, type ClientOptions } from "./client.js";
 import { load, type Given } from "./config.js";
 import { NotSent, type Sent, type Transport } from "./core.js";
@@ -40,8 +41,13 @@ class Credentials {
       const versions = [ca, cert, key].map((path) => (path ? statSync(path).mtimeMs : 0)).join();
       if (!this.agent || versions !== this.versions) {
         const pem = (path: string | undefined) => (path ? readFileSync(path) : undefined);
-        this.read = { ca: pem(ca), cert: pem(cert), key: pem(key) };
-        this.agent?.destroy();
+        const read = { ca: pem(ca), cert: pem(cert), key: pem(key) };
+        // Fails where one of them is no PEM, or key and certificate do not fit together.
+        createSecureContext(read);
+        if (read.ca) new X509Certificate(read.ca);
+        this.read = read;
+        // Connections that wait are of what was; those of calls that are under way end by themselves.
+        for (const waiting of Object.values(this.agent?.freeSockets ?? {})) for (const one of waiting ?? []) one.destroy();
         this.agent = new Agent({ keepAlive: true, maxFreeSockets: 4, timeout: IDLE_FOR });
         this.versions = versions;
       }
