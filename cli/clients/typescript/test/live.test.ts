@@ -77,6 +77,7 @@ test("a watch whose connection is cut loses nothing", { skip }, async () => {
   while ((await watch.next())?.type !== "SYNCED");
   const made: string[] = [];
   const completed = new Set<string>();
+  const seen = new Set<string>();
   for (let round = 0; round < 3; round += 1) {
     // Changed while nothing is connected, and while it is.
     assert.ok(proxy.cut() >= 2, "there was a connection to cut");
@@ -84,11 +85,12 @@ test("a watch whose connection is cut loses nothing", { skip }, async () => {
     made.push(...jobs.map((one) => one.name));
     while (!made.every((name) => completed.has(name))) {
       const event = await watch.next();
-      const name = event?.job?.metadata?.name ?? "";
-      if (event?.job?.status?.phase === "COMPLETED" && made.includes(name)) {
-        assert.ok(!completed.has(`${name} ${event.job.metadata?.resourceVersion}`), "given once");
-        completed.add(name).add(`${name} ${event.job.metadata?.resourceVersion}`);
-      }
+      if (!event?.job) continue;
+      const { name = "", resourceVersion } = event.job.metadata ?? {};
+      const key = `${event.type} ${name} ${resourceVersion}`;
+      assert.ok(!seen.has(key), `${key} was given twice`);
+      seen.add(key);
+      if (event.job.status?.phase === "COMPLETED") completed.add(name);
     }
   }
   watch.close();
