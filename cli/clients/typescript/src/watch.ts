@@ -146,7 +146,8 @@ export class Follower {
       try {
         const [came, silent] = await this.line();
         if (came) {
-          this.due.push(...this.withDeleted(came));
+          // One by one: a call takes only so many arguments.
+          for (const one of this.withDeleted(came)) this.due.push(one);
           continue;
         }
         this.drop();
