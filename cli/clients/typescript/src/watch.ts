@@ -109,6 +109,9 @@ export class Follower {
   private lines: Lines | undefined;
   private synced = false;
   private closed = false;
+  /** Ends whatever is waited for: by `close`, or by the caller's signal. */
+  private readonly ending = new AbortController();
+  private readonly stop: () => void;
   /** What there is, as it was given: uid and version by tenant and name. */
   private readonly seen = new Map<string, { uid: string; version: bigint }>();
   /** What the present snapshot has given so far; undefined behind its SYNCED. */
@@ -124,15 +127,20 @@ export class Follower {
     private readonly thing: string,
     doing: string,
     timeoutMs: number | undefined,
-    signal: AbortSignal | undefined,
+    private readonly signal: AbortSignal | undefined,
   ) {
-    this.resumer = new Resumer(core, doing, timeoutMs, signal);
+    this.resumer = new Resumer(core, doing, timeoutMs, this.ending.signal);
+    this.stop = () => this.ending.abort(signal?.reason);
+    if (signal?.aborted) this.stop();
+    else signal?.addEventListener("abort", this.stop, { once: true });
   }
 
   /** Ends the watch: there are no further events. Whoever waits for one is woken. */
   close(): void {
     this.closed = true;
+    this.signal?.removeEventListener("abort", this.stop);
     this.drop();
+    this.ending.abort();
   }
 
   /** The next event that is new; undefined when the watch was closed. Throws ApiError, WaitTimeoutError, or the signal's reason. */
@@ -151,15 +159,25 @@ export class Follower {
           continue;
         }
         this.drop();
-        if (!silent && !this.closed) await this.resumer.lost(undefined);
+        if (!silent) await this.lost(undefined);
       } catch (error) {
         this.drop();
+        if (this.closed) break;
         if (!(error instanceof ApiError)) throw error;
-        if (!this.closed) await this.resumer.lost(error);
+        await this.lost(error);
       }
     }
     this.drop();
     return undefined;
+  }
+
+  /** Waits before the next stream; `close` ends it. */
+  private async lost(error: ApiError | undefined): Promise<void> {
+    try {
+      if (!this.closed) await this.resumer.lost(error);
+    } catch (failed) {
+      if (!this.closed) throw failed;
+    }
   }
 
   /** The next event of the present stream, or of a new one (undefined: it ended), and whether nothing came for long. */

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
-import { JobFailedError, NotFoundError, PermissionDeniedError, UnavailableError, WaitTimeoutError, type Watch } from "../src/index.js";
+import type { Transport } from "../src/core.js";
+import { Client, JobFailedError, NotFoundError, NotSent, PermissionDeniedError, UnavailableError, WaitTimeoutError, type Watch } from "../src/index.js";
 import { limits } from "../src/watch.js";
 import { line, refusal, served, type Answer, type Server } from "./fake.js";
 
@@ -113,7 +114,7 @@ test("a watch is ended by its limit, by close, and by a signal", async () => {
     () => ({ parts: [SYNCED], then: "stay" }),
     async (server) => {
       const client = server.client();
-      const limited = client.jobs.watch({ timeoutMs: 100 });
+      const limited = client.jobs.watch({ timeoutMs: 1_000 });
       await limited.next();
       await assert.rejects(limited.next(), WaitTimeoutError);
       const closed = client.jobs.watch();
@@ -130,6 +131,23 @@ test("a watch is ended by its limit, by close, and by a signal", async () => {
       assert.equal(server.asked.length, 3, "none was opened again");
     },
   );
+});
+
+test("close wakes who opens a watch, and who waits before that", async () => {
+  for (const retry of [{}, { firstMs: 60_000, longestMs: 60_000 }]) {
+    let asked = () => undefined as void;
+    const came = new Promise<void>((resolve) => (asked = resolve));
+    // The first is never answered; the second fails at once, so that it waits for long.
+    const transport: Transport = () => {
+      asked();
+      return "firstMs" in retry ? Promise.reject(new NotSent("no")) : new Promise(() => undefined);
+    };
+    const watch = new Client({ controller: "https://a:1", transport, retry }).jobs.watch();
+    const waiting = watch.next();
+    await came;
+    setImmediate(() => watch.close());
+    assert.equal(await waiting, undefined);
+  }
 });
 
 test("a silent stream is opened anew, and a controller that stays away ends a watch", async () => {
