@@ -20,7 +20,7 @@ const RESULTS_MAX: usize = 32;
 pub struct Allocated {
     /// Its name in this server's pool.
     pub device: String,
-    /// The requests of the claim that it is for.
+    /// The requests of the claim that it is for, each once and without subrequests.
     pub requests: Vec<String>,
     /// For an administrator: others may have it too.
     pub shared: bool,
@@ -109,7 +109,11 @@ pub fn allocated(answer: &Value, key: &ClaimKey, pool: &str) -> Result<Vec<Alloc
             found.push(Allocated { device: one.device, requests: Vec::new(), shared: true });
         }
         let Some(device) = found.get_mut(at) else { continue };
-        device.requests.push(one.request);
+        // A subrequest ("rails/fast") is the scheduler's choice; containers name the request.
+        let request = one.request.split('/').next().unwrap_or_default();
+        if !device.requests.iter().any(|known| known == request) {
+            device.requests.push(request.to_owned());
+        }
         device.shared &= one.admin_access == Some(true);
     }
     if found.is_empty() { Err(ClaimError::NotAllocated(called())) } else { Ok(found) }
@@ -149,11 +153,12 @@ mod tests {
             result("gpu", "gpu.example.com", "n0", "gpu-0"),
             result("rails", DRIVER, "n0", "nic-a"),
             result("rails/fast", DRIVER, "n0", "nic-b"),
+            result("rails/slow", DRIVER, "n0", "nic-b"),
         ]);
         let found = allocated(&answer, &key(), "n0").unwrap();
         let names: Vec<&str> = found.iter().map(|one| one.device.as_str()).collect();
         assert_eq!(names, ["nic-a", "nic-b"]);
-        assert_eq!(found[1].requests, ["rails/fast"]);
+        assert_eq!(found[1].requests, ["rails"], "kubelet compares it with what the container names");
         assert!(!found[0].shared);
     }
 
