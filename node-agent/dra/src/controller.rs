@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proto_model::{DrainTarget, Inventory, NodeName};
-use proto_wire::v1;
+use proto_wire::v1::{self, node_status::Phase};
 
 use crate::{devices::ServerView, error::SourceError};
 
@@ -31,7 +31,7 @@ pub fn place(topology: &v1::Topology, node: &NodeName) -> Location {
 /// All that the driver needs of it.
 ///
 /// # Errors
-/// [`SourceError::Answer`] if the inventory is none.
+/// [`SourceError::Answer`] if there is no inventory, or what is there is none.
 pub fn view(
     node: v1::Node,
     drains: &[v1::RailDrain],
@@ -39,12 +39,18 @@ pub fn view(
     name: &NodeName,
 ) -> Result<ServerView, SourceError> {
     let (spec, status) = (node.spec.unwrap_or_default(), node.status.unwrap_or_default());
-    let inventory = Inventory::try_from(status.inventory.unwrap_or_default());
+    let phase = status.phase();
+    let none =
+        || SourceError::Answer(format!("the controller has no inventory of {name} yet: does its agent run?"));
+    let inventory = Inventory::try_from(status.inventory.ok_or_else(none)?);
     let inventory = inventory.map_err(|error| SourceError::Answer(error.to_string()))?;
     let closed = if status.quarantined.is_some() || !status.quarantine.is_empty() {
         Some("Quarantined")
+    } else if spec.unschedulable {
+        Some("Cordoned")
     } else {
-        spec.unschedulable.then_some("Cordoned")
+        // What its agent said last may be long ago.
+        (phase == Phase::NotReady).then_some("NotReady")
     };
     let leaf = |nic: &proto_model::Nic| Some((nic.device.clone(), place.leaves.get(&nic.rail)?.clone()));
     let leaves = inventory.nics.iter().filter_map(leaf).collect();
@@ -135,5 +141,16 @@ mod tests {
             Some("Quarantined")
         );
         assert_eq!(seen(&|_, status| status.rails_cut = vec![0]).cut, [0].into());
+        assert_eq!(seen(&|_, status| status.set_phase(Phase::NotReady)).closed, Some("NotReady"));
+        assert_eq!(seen(&|_, status| status.set_phase(Phase::Ready)).closed, None);
+    }
+
+    #[test]
+    fn a_server_without_an_inventory_is_not_one_without_rails() {
+        let bare = v1::Node { status: Some(v1::NodeStatus::default()), ..Default::default() };
+        for answer in [bare, v1::Node::default()] {
+            let error = view(answer, &[], &place(&topology(), &node()), &node()).unwrap_err().to_string();
+            assert!(error.contains("no inventory of n0"), "{error}");
+        }
     }
 }
