@@ -66,10 +66,20 @@ enum Phase {
     Prepared,
 }
 
+/// What is understood of a record that is of another release: its claim keeps its devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// The claim.
+    pub key: ClaimKey,
+    /// Names of its devices that no other claim may have.
+    pub devices: BTreeSet<String>,
+}
+
 /// The claims of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claims {
     all: BTreeMap<String, (Record, Phase)>,
+    reserved: BTreeMap<String, Reserved>,
 }
 
 /// What a start has found.
@@ -79,13 +89,15 @@ pub struct Found {
     pub records: Vec<Record>,
     /// UIDs of records that cannot be read.
     pub unreadable: BTreeSet<String>,
+    /// What is understood of some of these nevertheless.
+    pub reserved: Vec<Reserved>,
     /// UIDs of what container runtimes are shown.
     pub exposed: BTreeSet<String>,
 }
 
 impl Claims {
     /// The claims that an earlier process has prepared, and what has to be done for the disk to be in step with them. What belongs to a record
-    /// that cannot be read is left: a container may need it, and unpreparing removes it.
+    /// that cannot be read is left: a container may need it, and unpreparing removes it. Its devices stay the claim's as far as they are known.
     #[must_use]
     pub fn recover(found: Found) -> (Self, Vec<Step>) {
         let mut claims = Self::default();
@@ -96,6 +108,7 @@ impl Claims {
             steps.push(Step::Expose(record.clone()));
             claims.all.insert(uid, (record, Phase::Prepared));
         }
+        claims.reserved = found.reserved.into_iter().map(|one| (one.key.uid.clone(), one)).collect();
         let stray = found.exposed.into_iter();
         let stray = stray.filter(|uid| !claims.all.contains_key(uid) && !found.unreadable.contains(uid));
         steps.extend(stray.map(Step::Conceal));
@@ -110,7 +123,8 @@ impl Claims {
 
     /// All claims that are recorded, or may be.
     pub fn keys(&self) -> impl Iterator<Item = &ClaimKey> {
-        self.all.values().map(|(record, _)| &record.key)
+        let reserved = self.reserved.values().map(|one| &one.key);
+        self.all.values().map(|(record, _)| &record.key).chain(reserved)
     }
 
     /// Begins to prepare a claim, of which nobody else may be at work; its devices are the claim's from now on. When the steps are done, call
@@ -124,12 +138,18 @@ impl Claims {
                 let same = |theirs: &Given| !theirs.shared && theirs.device.name == given.device.name;
                 other.key.uid != record.key.uid && other.devices.iter().any(same)
             };
-            if let Some((other, _)) = self.all.values().find(|(other, _)| has(other)) {
-                let ClaimKey { uid, namespace, name } = &other.key;
+            let reserves = |other: &&Reserved| {
+                other.key.uid != record.key.uid && other.devices.contains(&given.device.name)
+            };
+            let other = self.all.values().map(|(other, _)| other).find(|other| has(other));
+            let other = other.map(|other| &other.key);
+            let other = other.or_else(|| self.reserved.values().find(reserves).map(|other| &other.key));
+            if let Some(ClaimKey { uid, namespace, name }) = other {
                 let owner = format!("{namespace}/{name} (UID {uid})");
                 return Err(ClaimError::InUse { device: given.device.name.clone(), owner });
             }
         }
+        self.reserved.remove(&record.key.uid);
         self.all.insert(record.key.uid.clone(), (record.clone(), Phase::Changing));
         Ok(vec![Step::Save(record.clone()), Step::Expose(record)])
     }
@@ -154,6 +174,7 @@ impl Claims {
     /// The steps of [`Claims::release`] are done.
     pub fn removed(&mut self, uid: &str) {
         self.all.remove(uid);
+        self.reserved.remove(uid);
     }
 }
 

@@ -8,13 +8,15 @@ use std::{
 };
 
 use node_agent_os::files::{self, Durability};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use crate::{
     cdi,
-    claims::{Found, Record, Step, VERSION},
+    claims::{Found, Record, Reserved, Step, VERSION},
     devices::RailDevice,
     error::DriverError,
-    key::is_uid,
+    key::{ClaimKey, is_uid},
 };
 
 /// What the file names of records end with, and those of files that are being written.
@@ -51,23 +53,26 @@ impl Store {
         for name in self.names(&self.claims())? {
             let Some(uid) = name.strip_suffix(ENDING).filter(|uid| is_uid(uid)) else { continue };
             let path = self.record(uid);
-            match files::read_json::<Record>(&path) {
-                Ok(Some(record)) if record.version == VERSION && record.key.uid == uid => {
-                    found.records.push(record)
+            let Some(value) = files::read_json::<Value>(&path).transpose() else { continue };
+            let record = value.as_ref().ok().map(Record::deserialize);
+            match record {
+                Some(Ok(record)) if record.version == VERSION && record.key.uid == uid => {
+                    found.records.push(record);
+                    continue;
                 }
-                Ok(None) => {}
-                Ok(Some(record)) => {
-                    tracing::error!(
-                        path = %path.display(), version = record.version, uid = record.key.uid,
-                        "this record is of another release or another claim; its claim is prepared anew when kubelet asks"
-                    );
-                    found.unreadable.insert(uid.to_owned());
-                }
-                Err(error) => {
-                    tracing::error!(%error, "this record is broken; its claim is prepared anew when kubelet asks");
-                    found.unreadable.insert(uid.to_owned());
-                }
-            }
+                _ => found.unreadable.insert(uid.to_owned()),
+            };
+            let reserved = value.as_ref().ok().and_then(|value| reserved(value, uid));
+            let cause = match (&value, record) {
+                (Err(error), _) => error.to_string(),
+                (_, Some(Err(error))) => error.to_string(),
+                _ => "another release's, or another claim's".to_owned(),
+            };
+            tracing::error!(
+                path = %path.display(), uid, cause, devices = ?reserved.as_ref().map(|one| &one.devices),
+                "this record cannot be used; its claim keeps the devices that are named here, and is prepared anew when kubelet asks"
+            );
+            found.reserved.extend(reserved);
         }
         let names = self.names(&self.cdi)?;
         found.exposed = names.iter().filter_map(|name| cdi::uid_of(name)).map(str::to_owned).collect();
@@ -136,6 +141,16 @@ impl Store {
     }
 }
 
+/// What is understood of a record whatever its version: the claim, and the devices that are its own.
+fn reserved(record: &Value, uid: &str) -> Option<Reserved> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let key = &record["key"];
+    let key = ClaimKey::new(&text(&key["uid"])?, &text(&key["namespace"])?, &text(&key["name"])?).ok()?;
+    let own = record["devices"].as_array()?.iter().filter(|given| given["shared"] != true);
+    let devices = own.filter_map(|given| text(&given["device"]["name"])).collect();
+    (key.uid == uid).then_some(Reserved { key, devices })
+}
+
 /// Removes a file; false where there was none.
 fn remove(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
@@ -174,6 +189,10 @@ mod tests {
         fs::write(state.join("claims/u3.json"), "{").unwrap();
         fs::write(state.join("claims/u4.json.new"), "{").unwrap();
         fs::copy(state.join("claims/u2.json"), state.join("claims/u5.json")).unwrap();
+        let mut newer = serde_json::to_value(record("u6")).unwrap();
+        newer["version"] = 2.into();
+        newer["addedLater"] = true.into();
+        fs::write(state.join("claims/u6.json"), newer.to_string()).unwrap();
         for name in ["gpu.example.com-1.json", "gpu.example.com-2.json.new", "rail.railyard.io-u9.json.new"] {
             fs::write(cdi_folder.join(name), "{}").unwrap();
         }
@@ -182,7 +201,9 @@ mod tests {
         let mut found = store.load().unwrap();
         found.records.sort_by(|a, b| a.key.cmp(&b.key));
         assert_eq!(found.records, [record("u1"), record("u2")]);
-        assert_eq!(found.unreadable, ["u3", "u5"].map(str::to_owned).into());
+        assert_eq!(found.unreadable, ["u3", "u5", "u6"].map(str::to_owned).into());
+        let (key, name) = (record("u6").key, record("u6").devices[0].device.name.clone());
+        assert_eq!(found.reserved, [Reserved { key, devices: [name].into() }]);
         assert_eq!(found.exposed, ["u1".to_owned()].into());
         assert!(
             !state.join("claims/u4.json.new").exists()

@@ -31,6 +31,7 @@ impl Disk {
         Found {
             records: self.records.values().cloned().collect(),
             unreadable: BTreeSet::new(),
+            reserved: Vec::new(),
             exposed: self.exposed.keys().cloned().collect(),
         }
     }
@@ -185,9 +186,30 @@ fn a_start_shows_again_what_is_recorded_and_removes_the_rest() {
     let found = Found {
         records: vec![record("u1", &[0], false)],
         unreadable: ["u2".to_owned()].into(),
+        reserved: Vec::new(),
         exposed: ["u2", "u3"].map(str::to_owned).into(),
     };
     let (claims, steps) = Claims::recover(found);
     assert_eq!(claims.keys().map(|key| key.uid.as_str()).collect::<Vec<_>>(), ["u1"]);
     assert_eq!(steps, [Step::Expose(record("u1", &[0], false)), Step::Conceal("u3".to_owned())]);
+}
+
+#[test]
+fn a_record_of_another_release_keeps_its_devices_until_its_claim_is_prepared_anew_or_removed() {
+    let key = ClaimKey::new("u2", "ml", "c-u2").unwrap();
+    let name = record("u2", &[1], false).devices[0].device.name.clone();
+    let reserved = Reserved { key, devices: [name].into() };
+    let found = Found { unreadable: ["u2".to_owned()].into(), reserved: vec![reserved], ..Found::default() };
+    let (mut claims, steps) = Claims::recover(found);
+    assert_eq!((steps, claims.keys().count()), (Vec::new(), 1), "the sweep sees it");
+    let error = claims.begin(record("u1", &[1], false)).unwrap_err().to_string();
+    assert!(error.contains("ml/c-u2 (UID u2)"), "{error}");
+    assert!(claims.begin(record("u3", &[0], false)).is_ok());
+    let mut anew = claims.clone();
+    assert!(anew.begin(record("u2", &[1], false)).is_ok(), "its own are its own");
+    assert_eq!(anew.keys().count(), 2);
+    let _ = claims.release("u2");
+    assert!(claims.begin(record("u1", &[1], false)).is_err(), "it may still be on disk");
+    claims.removed("u2");
+    assert!(claims.begin(record("u1", &[1], false)).is_ok());
 }
