@@ -56,6 +56,14 @@ pub struct RunArguments {
         default_value = "/var/lib/kubelet/plugins_registry"
     )]
     pub registry: PathBuf,
+    /// Kubelet's list of prepared claims: one that Kubernetes does not have any more is removed only when it is not in this list
+    #[arg(
+        long,
+        env = "RAIL_KUBELET_STATE",
+        value_name = "FILE",
+        default_value = "/var/lib/kubelet/dra_manager_state"
+    )]
+    pub kubelet_state: PathBuf,
     /// The API server; default: that of the cluster in which the driver runs as a pod
     #[arg(long, env = "RAIL_API_SERVER", value_name = "URL")]
     pub api_server: Option<Endpoint>,

@@ -20,7 +20,7 @@ use crate::{
     files::DeviceFiles,
     key::ClaimKey,
     keyed::Keyed,
-    kube::Kube,
+    kube::{Kube, KubeError},
     store::Store,
 };
 
@@ -116,13 +116,20 @@ impl Driver {
         work.await.map_err(|_| ClaimError::Ending)?
     }
 
-    /// Whether the claim is another's now, or nobody's: the API server does not have it any more.
+    /// Whether the API server does not have the claim any more: it is not there, or its name is another claim's. Kubelet may still run its container.
     ///
     /// # Errors
     /// [`ClaimError::Api`] if the API server does not say.
     pub async fn is_gone(&self, key: &ClaimKey) -> Result<bool, ClaimError> {
-        let found = self.0.read(key).await?;
-        Ok(found.is_none_or(|claim| claim["metadata"]["uid"].as_str() != Some(key.uid.as_str())))
+        let Some(claim) = self.0.read(key).await? else { return Ok(true) };
+        match claim["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) {
+            Some(uid) => Ok(uid != key.uid),
+            None => {
+                let claim = format!("{}/{}", key.namespace, key.name);
+                let source = KubeError::Answer("it has no metadata.uid".to_owned());
+                Err(ClaimError::Api { claim, source })
+            }
+        }
     }
 
     fn place(&self) -> Result<tokio::sync::OwnedSemaphorePermit, ClaimError> {

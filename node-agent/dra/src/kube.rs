@@ -11,6 +11,7 @@ use proto_rpc::{
 };
 use serde_json::Value;
 use thiserror::Error;
+use tokio::time::timeout;
 use tonic::{
     Status,
     body::Body,
@@ -22,6 +23,8 @@ use tonic::{
 
 /// The longest answer that is read, in bytes: an object of Kubernetes has at most some 1.5 MiB.
 const ANSWER_MAX: usize = 3 * 1024 * 1024;
+/// How long one call may take, its answer's body included.
+const CALL: Duration = Duration::from_secs(5);
 /// Bytes of a message of the API server that are shown.
 const MESSAGE_MAX: usize = 512;
 
@@ -48,6 +51,9 @@ pub enum KubeError {
         /// What may help.
         hint: &'static str,
     },
+    /// There is no such object.
+    #[error("the API server has no object for {0}")]
+    NotFound(String),
     /// What was answered cannot be.
     #[error("the API server's answer makes no sense: {0}")]
     Answer(String),
@@ -84,6 +90,7 @@ impl Writing {
 pub struct Kube {
     client: Client,
     token: PathBuf,
+    limit: Duration,
 }
 
 impl Kube {
@@ -94,21 +101,29 @@ impl Kube {
     /// [`ClientError`] if the address or the credentials cannot be used.
     pub fn new(endpoint: &Endpoint, credentials: &Credentials, token: PathBuf) -> Result<Self, ClientError> {
         let options = ClientOptions {
-            timeout: Some(Duration::from_secs(5)),
+            // That of a call is around the whole of it.
+            timeout: None,
             keepalive_interval: Duration::from_secs(30),
             keepalive_while_idle: false,
             ..ClientOptions::default()
         };
-        Ok(Self { client: Client::of_others(endpoint, Some(credentials), &options)?, token })
+        Ok(Self { client: Client::of_others(endpoint, Some(credentials), &options)?, token, limit: CALL })
     }
 
-    /// Reads an object; `None` if there is none.
+    /// The same with another limit for each call.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Reads an object; `None` if the API server says that there is none: a Status with reason NotFound that names it. Any other 404 is of something
+    /// before it, or of an API that is not served.
     ///
     /// # Errors
     /// [`KubeError`].
     pub async fn get(&self, path: &str) -> Result<Option<Value>, KubeError> {
         match self.call(Method::GET, path, None).await {
-            Err(KubeError::Refused { status: 404, .. }) => Ok(None),
+            Err(KubeError::NotFound(_)) => Ok(None),
             answer => answer.map(Some),
         }
     }
@@ -133,7 +148,10 @@ impl Kube {
         let call = format!("{method} {}", path.split('?').next().unwrap_or_default());
         let token = self.token().await?;
         let body = object.map_or_else(Bytes::new, |object| Bytes::from(object.to_string()));
-        let once = |_| self.once(&method, path, &token, body.clone());
+        let once = |_| async {
+            let answer = timeout(self.limit, self.once(&method, path, &token, body.clone())).await;
+            answer.unwrap_or_else(|_| Err(Status::unavailable(format!("no answer within {:?}", self.limit))))
+        };
         let answered = retry(&RetryPolicy::default(), &mut Jitter::from_os(), once).await;
         let (status, answer) = answered
             .map_err(|status| KubeError::Away { call: call.clone(), message: status.message().to_owned() })?;
@@ -142,12 +160,18 @@ impl Kube {
             return parsed.map_err(|error| KubeError::Answer(format!("{call}: {error}")));
         }
         // A Status of Kubernetes, or the page of something before it.
-        let message = parsed.ok().and_then(|status| Some(status["message"].as_str()?.to_owned()));
+        let parsed = parsed.ok();
+        if status == 404 && method == Method::GET && parsed.as_ref().is_some_and(|answer| names(answer, path))
+        {
+            return Err(KubeError::NotFound(call));
+        }
+        let message = parsed.and_then(|status| Some(status["message"].as_str()?.to_owned()));
         let message = message.unwrap_or_else(|| String::from_utf8_lossy(&answer).into_owned());
         let message = message.chars().filter(|c| !c.is_control()).take(MESSAGE_MAX).collect();
         let hint = match status {
             401 => " (is the service account's token of this cluster?)",
             403 => " (is the driver's ClusterRole bound to its ServiceAccount?)",
+            404 => " (does this address serve resource.k8s.io/v1, Kubernetes 1.34 and later?)",
             _ => "",
         };
         Err(KubeError::Refused { call, status, message, hint })
@@ -189,5 +213,43 @@ impl Kube {
             }
             _ => Ok((status, read)),
         }
+    }
+}
+
+/// Whether an answer is a Status that says of the object at this path that it is not there.
+fn names(answer: &Value, path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let (name, resource) = (parts.next(), parts.next());
+    let details = &answer["details"];
+    answer["kind"] == "Status"
+        && answer["reason"] == "NotFound"
+        && details["name"].as_str().is_some_and(|text| Some(text) == name)
+        && details["kind"].as_str().is_some_and(|text| Some(text) == resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_status_that_names_the_object_says_that_it_is_gone() {
+        let path = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/rails";
+        let details = json!({"name": "rails", "group": "resource.k8s.io", "kind": "resourceclaims"});
+        let gone = json!({"kind": "Status", "reason": "NotFound", "details": details});
+        assert!(names(&gone, path));
+        for (pointer, value) in [
+            ("/kind", json!("Page")),
+            ("/reason", json!("Gone")),
+            ("/details", json!({})),
+            ("/details/name", json!("other")),
+            ("/details/kind", json!("namespaces")),
+        ] {
+            let mut other = gone.clone();
+            *other.pointer_mut(pointer).unwrap() = value;
+            assert!(!names(&other, path), "{pointer}");
+        }
+        assert!(!names(&json!("404 page not found"), path));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Decisions are pure: `devices` is which devices a server has and how they are, `slice` what is published of them, `allocation` what a claim
 //! was given, `claims` what becomes of claims, `environment` and `cdi` what a container gets. Around them: `source` is where a server's rails
-//! are known from, `kube` the API server, `store` what is on disk, `driver` prepares and removes, `plugin` and `sockets` are what kubelet calls.
+//! are known from, `kube` the API server, `checkpoint` kubelet's list of claims, `store` what is on disk, `driver` prepares and removes, `plugin` and
+//! `sockets` are what kubelet calls.
 //!
 //! Contracts:
 //! 1. What kubelet was given for a claim is on disk before it is answered, and stays the same until the claim is unprepared.
@@ -13,6 +14,7 @@
 pub mod allocation;
 pub mod arguments;
 pub mod cdi;
+pub mod checkpoint;
 pub mod claims;
 pub mod cli;
 pub mod controller;

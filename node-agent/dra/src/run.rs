@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     arguments::{RunArguments, ServerArguments},
+    checkpoint::Checkpoint,
     devices::{RailDevice, devices},
     driver::{Driver, Parts},
     error::DriverError,
@@ -28,7 +29,7 @@ use crate::{
     sockets::{KubeletFolders, Socket},
     source::{ControllerSource, Source},
     store::Store,
-    sweep,
+    sweep::Sweep,
 };
 
 /// How often claims are compared with those that Kubernetes has.
@@ -86,13 +87,14 @@ async fn serve(arguments: &RunArguments) -> Result<(), DriverError> {
     let served = driver.clone();
     tasks.spawn(claims_socket.serve(move || plugin::routes(&served), stop.subscribe()));
     tasks.spawn(registration.serve(move || registrar.routes(), stop.subscribe()));
+    let swept = Sweep::new(driver, Checkpoint::at(&arguments.kubelet_state));
     let publisher = Publisher::new(kube, server.kubernetes_node.clone());
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
         () = publisher.keep(published.subscribe()) => {}
         () = watch_rails(source, store, arguments.every, &prepare_from, &published) => {}
-        () = sweep::keep(driver, SWEPT) => {}
+        () = swept.keep(SWEPT) => {}
     }
     stop.send_replace(true);
     tasks.join_all().await;

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::objects::{Objects, status};
+use crate::objects::{Objects, not_found, status};
 
 /// The token of the driver's service account.
 const TOKEN: &str = "token-of-the-driver";
@@ -36,6 +36,8 @@ pub enum Fault {
     Away,
     /// It lets nobody do anything.
     Forbidden,
+    /// It does not serve this API: 404 that names no object.
+    NotServed,
     /// It does not answer who asks for a claim until this has passed; the answer is of then.
     Holding,
 }
@@ -119,7 +121,12 @@ impl ApiServer {
 
     /// Waits until somebody has asked for a claim and is not answered.
     pub async fn held(&self) {
-        self.shared.held.subscribe().wait_for(|held| *held > 0).await.unwrap();
+        self.held_calls(1).await;
+    }
+
+    /// Waits until that many calls were held; who gives up counts on.
+    pub async fn held_calls(&self, count: usize) {
+        self.shared.held.subscribe().wait_for(|held| *held >= count).await.unwrap();
     }
 }
 
@@ -152,6 +159,11 @@ async fn serve(
         Fault::Forbidden => {
             return refused(403, "Forbidden", "resourceclaims is forbidden: User cannot get resource");
         }
+        Fault::NotServed => {
+            let mut answer = status(404, "NotFound", "the server could not find the requested resource");
+            answer["details"] = serde_json::json!({});
+            return (StatusCode::NOT_FOUND, Json(answer));
+        }
         Fault::Holding => {
             shared.held.send_modify(|held| *held += 1);
             let _ = shared.fault.subscribe().wait_for(|fault| *fault != Fault::Holding).await;
@@ -164,7 +176,7 @@ async fn serve(
     let (code, answer) = match method {
         Method::GET => match objects.get(path) {
             Some(object) => (200, object),
-            None => (404, status(404, "NotFound", &format!("{path} not found"))),
+            None => (404, not_found(path)),
         },
         Method::POST | Method::PUT => {
             let Ok(object) = serde_json::from_slice::<Value>(&body) else {

@@ -14,12 +14,14 @@ pub struct Objects {
     pub writes: usize,
     /// The feature gate DRADeviceTaints.
     pub keeps_taints: bool,
+    /// So many times somebody else changes an object between a driver's reading and its replacing.
+    pub conflicts: usize,
 }
 
 impl Objects {
     /// None, with all features.
     pub(crate) fn new() -> Self {
-        Self { stored: BTreeMap::new(), version: 0, writes: 0, keeps_taints: true }
+        Self { stored: BTreeMap::new(), version: 0, writes: 0, keeps_taints: true, conflicts: 0 }
     }
 
     /// What stands at this path.
@@ -40,6 +42,11 @@ impl Objects {
 
     /// What an API server answers to an object that is made or replaced: status and body.
     pub fn write(&mut self, path: &str, mut object: Value, create: bool, dry: bool) -> (u16, Value) {
+        if let (false, false, 1.., Some(stored)) = (create, dry, self.conflicts, self.stored.get_mut(path)) {
+            self.conflicts -= 1;
+            self.version += 1;
+            stored["metadata"]["resourceVersion"] = self.version.to_string().into();
+        }
         let before = self.stored.get(path);
         match (create, before) {
             (true, Some(_)) => return (409, status(409, "AlreadyExists", "object already exists")),
@@ -92,4 +99,14 @@ pub fn status(code: u16, reason: &str, message: &str) -> Value {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason,
         "code": code,
     })
+}
+
+/// What it says of an object that is not there.
+#[must_use]
+pub fn not_found(path: &str) -> Value {
+    let mut parts = path.rsplit('/');
+    let (name, kind) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let mut answer = status(404, "NotFound", &format!("{kind} \"{name}\" not found"));
+    answer["details"] = json!({"name": name, "kind": kind});
+    answer
 }

@@ -93,6 +93,7 @@ impl Site {
             ("--cdi", "cdi"),
             ("--plugins", "plugins"),
             ("--registry", "registry"),
+            ("--kubelet-state", "dra_manager_state"),
             ("--api-ca", "ca.crt"),
             ("--api-token", "token"),
             ("--root", "root"),
@@ -139,6 +140,17 @@ impl Site {
     /// Allocates devices to a claim: what the scheduler writes.
     pub fn allocate(&self, uid: &str, name: &str, rails: &[usize]) {
         self.api.objects().put(&claim_path(name), claim(uid, name, rails));
+    }
+
+    /// Writes kubelet's list of claims that it has prepared.
+    pub fn write_kubelet_state(&self, uids: &[&str]) {
+        let entry = |uid: &&str| json!({"ClaimUID": uid, "ClaimName": "c", "Namespace": "ml", "PodUIDs": {}});
+        let entries: Vec<Value> = uids.iter().map(entry).collect();
+        let data = json!({
+            "kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1", "Entries": entries,
+        });
+        let text = json!({"Data": data.to_string(), "Checksum": 0}).to_string();
+        fs::write(self.path("dra_manager_state"), text).unwrap();
     }
 
     /// Deletes a claim.

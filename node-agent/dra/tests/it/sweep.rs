@@ -1,17 +1,18 @@
 //! What is left of claims that neither Kubernetes nor kubelet knows any more.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use node_agent_dra::{
+    checkpoint::Checkpoint,
     devices::{ServerView, devices},
     driver::{Driver, Parts},
     files::DeviceFiles,
     key::ClaimKey,
     kube::Kube,
     store::Store,
-    sweep,
+    sweep::Sweep,
 };
-use node_agent_dra_server::{Fault, NODE, Site};
+use node_agent_dra_server::{Fault, NODE, Site, claim};
 use node_agent_host::{FileHost, Host as _};
 use node_agent_qos::DataClass;
 use proto_model::NodeName;
@@ -44,13 +45,49 @@ async fn claims_that_are_gone_are_removed_and_an_api_server_that_is_away_removes
         site.allocate(uid, name, &[rail]);
         driver.prepare(key(uid, name)).await.unwrap();
     }
+    let mut sweep = Sweep::new(driver.clone(), Checkpoint::at(site.path("dra_manager_state")));
     site.delete_claim("goes");
     site.allocate("u4", "anew", &[0]);
-    site.api.break_by(Fault::Forbidden);
-    assert_eq!(sweep::once(&driver).await, 0);
-    assert_eq!(site.on_disk().0.len(), 3);
+    assert_eq!(sweep.once().await, 0, "nobody knows what kubelet has");
+    // A pod that was deleted by force: its container still runs.
+    site.write_kubelet_state(&["u1", "u2"]);
+    for fault in [Fault::Forbidden, Fault::NotServed] {
+        site.api.break_by(fault);
+        assert_eq!(sweep.once().await, 0, "{fault:?}");
+    }
     site.api.break_by(Fault::None);
-    assert_eq!(sweep::once(&driver).await, 2);
+    assert_eq!(sweep.once().await, 1);
+    assert_eq!(site.on_disk().0, ["u1", "u2"]);
+    site.allocate("u5", "second", &[2]);
+    let error = driver.prepare(key("u5", "second")).await.unwrap_err().to_string();
+    assert!(error.contains("ml/goes"), "{error}");
+    // An object without a UID says nothing of the claim.
+    let mut nameless = claim("u2", "goes", &[2]);
+    nameless["metadata"]["uid"] = "".into();
+    site.write_kubelet_state(&[]);
+    let path = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/goes";
+    site.api.objects().put(path, nameless);
+    assert_eq!(sweep.once().await, 0);
+    site.delete_claim("goes");
+    assert_eq!(sweep.once().await, 1);
     assert_eq!(site.on_disk(), (vec!["u1".to_owned()], vec!["u1".to_owned()]));
-    assert_eq!(sweep::once(&driver).await, 0);
+    driver.prepare(key("u5", "second")).await.unwrap();
+    assert_eq!(sweep.once().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_not_answered_in_time_is_made_again() {
+    let site = Site::new(Path::new(env!("CARGO_BIN_EXE_rail-dra-driver")), 1).await;
+    let files = CredentialFiles { ca: Some(site.path("ca.crt")), ..CredentialFiles::default() };
+    let credentials = Credentials::load(&files).unwrap();
+    let kube = Kube::new(&site.api.endpoint, &credentials, site.path("token")).unwrap();
+    let path = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/one";
+    assert_eq!(kube.get(path).await.unwrap(), None, "it is connected");
+    site.allocate("u1", "one", &[0]);
+    site.api.break_by(Fault::Holding);
+    let kube = kube.with_limit(Duration::from_millis(500));
+    let work = tokio::spawn(async move { kube.get(path).await });
+    site.api.held_calls(2).await;
+    site.api.break_by(Fault::None);
+    assert_eq!(work.await.unwrap().unwrap().unwrap()["metadata"]["uid"], "u1");
 }
