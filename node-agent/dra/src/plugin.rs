@@ -1,8 +1,8 @@
 //! What kubelet calls: who the driver is, and claims to be prepared and removed, in both versions of the interface.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 use tonic::{Request, Response, Status, service::Routes};
 
 use crate::{
@@ -31,13 +31,14 @@ const CLAIMS_MAX: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Registrar {
     endpoint: PathBuf,
+    registered: Arc<Notify>,
 }
 
 impl Registrar {
-    /// For a driver that is served on the socket `endpoint`.
+    /// For a driver that is served on the socket `endpoint`; `registered` is notified whenever kubelet has registered it.
     #[must_use]
-    pub fn new(endpoint: PathBuf) -> Self {
-        Self { endpoint }
+    pub fn new(endpoint: PathBuf, registered: Arc<Notify>) -> Self {
+        Self { endpoint, registered }
     }
 
     /// The service.
@@ -65,6 +66,7 @@ impl Registration for Registrar {
         let status = request.into_inner();
         if status.plugin_registered {
             tracing::info!("registered at kubelet");
+            self.registered.notify_one();
         } else {
             tracing::error!(error = status.error, "kubelet has not registered this driver");
         }

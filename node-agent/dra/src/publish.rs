@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use proto_rpc::{Jitter, RetryPolicy};
 use serde_json::Value;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{
     devices::{Fitness, RailDevice},
@@ -15,8 +15,8 @@ use crate::{
 };
 
 const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
-/// What others may have changed is found in this time.
-const AGAIN: Duration = Duration::from_secs(60);
+/// What others may have changed is found in this time: kubelet removes all slices of its server when it starts, and again until it succeeds.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Pauses while it cannot be published.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -109,8 +109,12 @@ impl Publisher {
         }
     }
 
-    /// Publishes, for ever: at once when the rails change, and every so often for what others may have changed.
-    pub async fn keep(mut self, mut devices: watch::Receiver<Option<Arc<Vec<RailDevice>>>>) {
+    /// Publishes, for ever: at once when the rails change or kubelet has registered the driver, and every so often for what others may have changed.
+    pub async fn keep(
+        mut self,
+        mut devices: watch::Receiver<Option<Arc<Vec<RailDevice>>>>,
+        registered: &Notify,
+    ) {
         let policy = RetryPolicy { longest: LONGEST_PAUSE, ..RetryPolicy::default() };
         let (mut jitter, mut failures) = (Jitter::from_os(), 0_u32);
         loop {
@@ -142,8 +146,14 @@ impl Publisher {
                     ceiling / 2 + jitter.up_to(ceiling / 2)
                 }
             };
-            if let Ok(Err(_)) = tokio::time::timeout(pause, devices.changed()).await {
-                return;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = registered.notified() => {}
+                changed = devices.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use proto_rpc::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinSet,
 };
 
@@ -78,7 +78,8 @@ async fn serve(arguments: &RunArguments) -> Result<(), DriverError> {
         data_class: DataClass::default(),
     })?;
     let folders = KubeletFolders { plugins: arguments.plugins.clone(), registry: arguments.registry.clone() };
-    let registrar = Registrar::new(folders.plugin());
+    let registered = Arc::new(Notify::new());
+    let registrar = Registrar::new(folders.plugin(), Arc::clone(&registered));
     // Kubelet calls as soon as it sees the second one.
     let claims_socket = Socket::bind(&folders.plugin())?;
     let registration = Socket::bind(&folders.registration())?;
@@ -92,7 +93,7 @@ async fn serve(arguments: &RunArguments) -> Result<(), DriverError> {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
-        () = publisher.keep(published.subscribe()) => {}
+        () = publisher.keep(published.subscribe(), &registered) => {}
         () = watch_rails(source, store, arguments.every, &prepare_from, &published) => {}
         () = swept.keep(SWEPT) => {}
     }

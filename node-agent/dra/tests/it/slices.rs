@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use node_agent_dra_server::{NODE, Site, within};
+use node_agent_dra_server::{Interface, Kubelet, NODE, Site, within};
 use serde_json::Value;
 
 use crate::site;
@@ -57,6 +57,20 @@ async fn a_slice_that_somebody_deletes_comes_back_with_the_next_change_and_a_for
     site.write_inventory(4, |_| true);
     within(&site, "the log names the other driver", async || site.log().contains("gpu.example.com")).await;
     assert_eq!(site.slice(), Some(foreign));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_is_read_again_and_a_slice_that_kubelet_removes_comes_back() {
+    let site = site().await;
+    within(&site, "four rails are published", async || devices(&site).len() == 4).await;
+    site.api.objects().conflicts = 1;
+    site.write_inventory(3, |_| true);
+    within(&site, "three rails are published", async || devices(&site).len() == 3).await;
+    assert_eq!(site.api.objects().conflicts, 0, "there was one");
+    // Kubelet starts anew: it removes the slices of its server, and registers drivers.
+    site.api.objects().remove(&format!("/apis/resource.k8s.io/v1/resourceslices/{NODE}-rails"));
+    Kubelet::at(&site.folders().registration(), Interface::V1).register().await.unwrap();
+    within(&site, "the slice is back", async || devices(&site).len() == 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
