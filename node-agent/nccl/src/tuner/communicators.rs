@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use node_agent_client::{Error, RailModel};
+use node_agent_client::{Error, FailureCode, RailModel};
 
 use super::cost::{Collective, Communicator, advise};
 use crate::abi::Logger;
@@ -31,7 +31,7 @@ pub(crate) fn begin(id: Option<u64>, ranks: u64, nodes: usize, logger: Logger) -
             // Without an id all communicators of this size share what the first of them agreed on.
             let key =
                 id.unwrap_or_else(|| digest(&[ranks.to_le_bytes(), (nodes as u64).to_le_bytes()].concat()));
-            advised(client.agree(key), nodes, logger)
+            advised(client.agree(key), nodes, logger)?
         }
         Some(_) => None,
         None => {
@@ -49,20 +49,32 @@ pub(crate) fn begin(id: Option<u64>, ranks: u64, nodes: usize, logger: Logger) -
     Ok(number)
 }
 
-/// What was agreed on as a model; none where nobody could say it, which is no reason for a communicator to fail.
-fn advised(agreed: Result<RailModel, Error>, nodes: usize, logger: Logger) -> Option<Arc<Communicator>> {
+/// What was agreed on as a model; none where the first server has left, which its engine says to all who ask alike. Where the answer is not known others
+/// may have one, and ranks that choose by different numbers wait for each other for ever: such a communicator is not made.
+fn advised(
+    agreed: Result<RailModel, Error>,
+    nodes: usize,
+    logger: Logger,
+) -> Result<Option<Arc<Communicator>>, NetError> {
     match agreed {
         Ok(model) => {
             logger.info(&format!(
                 "tuner: {nodes} servers, {} rails, {} ps a byte on one, {} ns a trip, weakest server {}/1024",
                 model.rails, model.beta_ps, model.alpha_ns, model.capacity
             ));
-            Communicator::new(nodes, &model).map(Arc::new)
+            Ok(Communicator::new(nodes, &model).map(Arc::new))
         }
-        Err(error) => {
-            logger.warn(&format!("tuner: what rails cost is not known ({error}), so NCCL chooses by itself"));
-            None
+        Err(Error::Failed { failure, .. }) if failure.code == FailureCode::PeerLost => {
+            logger
+                .warn(&format!("tuner: what rails cost is not known ({failure}), so NCCL chooses by itself"));
+            Ok(None)
         }
+        Err(error) => Err(NetError::new(
+            Code::Remote,
+            format!(
+                "tuner: ranks have not agreed on what rails cost ({error}); NCCL_TUNER_PLUGIN=none is without them"
+            ),
+        )),
     }
 }
 
