@@ -40,6 +40,9 @@ pub fn tests(row: &Row<'_>, bench: &Bench) -> Result<(), String> {
     let output = output.map_err(|error| format!("cannot start {command:?}: {error}"))?;
     let report: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("PyTorch's tests ended with {}: {error}", output.status))?;
+    if let Some(why) = report["void"].as_str() {
+        return Err(format!("a run that shows nothing: {why}"));
+    }
     row.line(&Line {
         case: "tests that fail or are left out here, and do not with Gloo",
         value: ours(&report) as f64,

@@ -1,6 +1,7 @@
 """One rank of a test job that uses PyTorch on backend rail: every operation and type, groups, DDP, FSDP.
 
-Argument: operations, apart, ddp, fsdp, libraries, lost, late, interrupted, torchrun. All ranks compute what every rank has, so each checks its own results.
+Argument: operations, apart, ddp, fsdp, libraries, lost, late, interrupted, torchrun. All ranks compute what every
+rank has, so each checks its own results.
 """
 
 import datetime

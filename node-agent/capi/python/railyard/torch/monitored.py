@@ -12,7 +12,8 @@ _PAUSE = 0.001
 
 def barrier(mail, key, number, rank, members, limit, all_of_them):
     """This rank's call `number` of the group `key`; ranks that have left one out are met at the next one. The group's ranks
-    are `members` of the job. Raises RuntimeError, in PyTorch's words, for whoever does not pass within `limit` seconds: on the first rank with those who are missing, the first of them or all."""
+    are `members` of the job. Raises RuntimeError, in PyTorch's words, for whoever does not pass within `limit`
+    seconds: on the first rank with those who are missing, the first of them or all."""
     deadline = time.monotonic() + limit
     if rank:
         return _member(mail, key, number, rank, members[0], deadline)
