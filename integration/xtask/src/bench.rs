@@ -61,62 +61,75 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             bench.arg(flag);
         }
     }
-    if args.name == "scheduler"
-        && let Some(folder) = &args.traces
-    {
-        bench.arg("--traces").arg(std::path::absolute(folder)?);
-    }
-    if args.name == "security" {
-        let suite = ["build", "--release", "--quiet", "-p", "integration-attack"];
-        process::run(process::cargo(suite))?;
-    }
-    if args.name == "fabric" {
-        for absent in sonic::lend(&mut bench) {
-            eprintln!("absent: {absent}");
+    prepare(args, &mut bench)?;
+    process::exit_code(bench)
+}
+
+/// Builds and fetches what a bench needs beside the programs.
+fn prepare(args: &Args, bench: &mut Command) -> Result<()> {
+    match args.name.as_str() {
+        "scheduler" => {
+            if let Some(folder) = &args.traces {
+                bench.arg("--traces").arg(std::path::absolute(folder)?);
+            }
         }
-        match tools::frr() {
-            Ok(folder) => _ = bench.env("RAIL_TEST_FRR", folder),
-            Err(error) => eprintln!("absent: FRR: {error}"),
+        "security" => {
+            let suite = ["build", "--release", "--quiet", "-p", "integration-attack"];
+            process::run(process::cargo(suite))?;
         }
-    }
-    if args.name == "doors" {
-        // Row N1 plays NCCL's proxy.
-        let proxy =
-            ["build", "--release", "--quiet", "-p", "node-agent-nccl", "--lib", "--example", "nccl_proxy"];
-        process::run(process::cargo(proxy))?;
-        match tools::slurm() {
-            Ok(slurm) => _ = bench.env("RAIL_TEST_SLURM", slurm),
-            Err(error) => eprintln!("absent: Slurm: {error}"),
+        "fabric" => {
+            for absent in sonic::lend(bench) {
+                eprintln!("absent: {absent}");
+            }
+            match tools::frr() {
+                Ok(folder) => _ = bench.env("RAIL_TEST_FRR", folder),
+                Err(error) => eprintln!("absent: FRR: {error}"),
+            }
         }
-        match torch::python().and_then(|python| torch::tests(&python)) {
-            Ok(_) => _ = bench.env("RAIL_BENCH_TOOLS", process::target_dir()?.join("tools")),
-            Err(error) => eprintln!("absent: PyTorch: {error}"),
-        }
-        if let Some(folder) = &args.scripts {
-            bench.arg("--scripts").arg(std::path::absolute(folder)?);
-        }
-    }
-    if args.name == "control" {
-        match tools::etcd() {
+        "doors" => doors(args, bench)?,
+        "control" => match tools::etcd() {
             Ok(etcd) => _ = bench.env("RAIL_TEST_ETCD", etcd),
             Err(error) => eprintln!("absent: etcd: {error}"),
-        }
+        },
+        "engine" => engine(args, bench)?,
+        _ => {}
     }
-    if args.name == "engine" {
-        let program =
-            ["build", "--release", "--quiet", "-p", "integration-engine-sim", "--bin", "rail-engine-sim"];
-        process::run(process::cargo(program))?;
-        for absent in peers::install() {
-            eprintln!("absent: {absent}");
-        }
-        let target = process::target_dir()?;
-        bench.env("RAIL_BENCH_TOOLS", target.join("tools"));
-        if let Some(folder) = &args.plot {
-            bench.arg("--plot").arg(folder.clone().unwrap_or_else(|| target.join("bench")));
-        }
-        if let Some(rate) = args.rate {
-            bench.args(["--rate", &rate.to_string()]);
-        }
+    Ok(())
+}
+
+fn doors(args: &Args, bench: &mut Command) -> Result<()> {
+    // Row N1 plays NCCL's proxy.
+    let proxy =
+        ["build", "--release", "--quiet", "-p", "node-agent-nccl", "--lib", "--example", "nccl_proxy"];
+    process::run(process::cargo(proxy))?;
+    match tools::slurm() {
+        Ok(slurm) => _ = bench.env("RAIL_TEST_SLURM", slurm),
+        Err(error) => eprintln!("absent: Slurm: {error}"),
     }
-    process::exit_code(bench)
+    match torch::python().and_then(|python| torch::tests(&python)) {
+        Ok(_) => _ = bench.env("RAIL_BENCH_TOOLS", process::target_dir()?.join("tools")),
+        Err(error) => eprintln!("absent: PyTorch: {error}"),
+    }
+    if let Some(folder) = &args.scripts {
+        bench.arg("--scripts").arg(std::path::absolute(folder)?);
+    }
+    Ok(())
+}
+
+fn engine(args: &Args, bench: &mut Command) -> Result<()> {
+    let program =
+        ["build", "--release", "--quiet", "-p", "integration-engine-sim", "--bin", "rail-engine-sim"];
+    process::run(process::cargo(program))?;
+    for absent in peers::install() {
+        eprintln!("absent: {absent}");
+    }
+    let target = process::target_dir()?;
+    bench.env("RAIL_BENCH_TOOLS", target.join("tools"));
+    if let Some(folder) = &args.plot {
+        bench.arg("--plot").arg(folder.clone().unwrap_or_else(|| target.join("bench")));
+    }
+    if let Some(rate) = args.rate {
+        bench.args(["--rate", &rate.to_string()]);
+    }
+    Ok(())
 }

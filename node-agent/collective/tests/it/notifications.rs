@@ -123,7 +123,9 @@ fn what_a_silent_rail_holds_back_bounds_both_ends_alike() {
         while net.hosts[0].machine.notify(one(made)) == Ok(()) {
             made += 1;
         }
-        (0..500).for_each(|_| drop(net.step()));
+        for _ in 0..500 {
+            net.step();
+        }
         came += take(&mut net, &mut taken);
     }
     let full = CallError::TooManyNotifications { rank: 1, max: MAX_NOTIFICATIONS };
