@@ -31,7 +31,7 @@ pub enum PublishError {
     Slice(#[from] SliceError),
     /// There is no Node of this name.
     #[error(
-        "Kubernetes has no Node '{0}': name it with --kubernetes-node (spec.nodeName of the driver's pod)"
+        "there is no Node '{0}' in Kubernetes: name it with --kubernetes-node (spec.nodeName of the driver's pod)"
     )]
     NoNode(String),
 }

@@ -32,7 +32,26 @@ fn port(millis: u64, drops: u64) -> v1::SwitchPortStatus {
     }
 }
 
-async fn report(agent: &mut SwitchAgentServiceClient<Client>, since: Instant, drops: u64) {
+/// When a report was made, by the clock of the switch in milliseconds, and when it was sent and had been taken.
+struct Reported {
+    millis: u64,
+    sent: Instant,
+    taken: Instant,
+}
+
+impl Reported {
+    /// Percent of the time between both reports, as the controller may see it, that the port was paused: it hears of each within its call.
+    fn paused_since(&self, first: &Self) -> std::ops::RangeInclusive<f64> {
+        let paused_ms = (self.millis - first.millis) as f64 * 0.65;
+        let of = |time: Duration| 100.0 * paused_ms / (time.as_secs_f64() * 1000.0);
+        // A percent, and the milliseconds in which clocks are told, are rounded.
+        of(self.taken - first.sent + Duration::from_millis(2)).floor()
+            ..=of(self.sent - first.taken - Duration::from_millis(2)).ceil()
+    }
+}
+
+async fn report(agent: &mut SwitchAgentServiceClient<Client>, since: Instant, drops: u64) -> Reported {
+    let sent = Instant::now();
     let millis = u64::try_from(since.elapsed().as_millis()).unwrap() + 1;
     let request = v1::ReportSwitchRequest {
         ports: vec![port(millis, drops)],
@@ -40,6 +59,7 @@ async fn report(agent: &mut SwitchAgentServiceClient<Client>, since: Instant, dr
         ..Default::default()
     };
     agent.report_switch(request).await.unwrap();
+    Reported { millis, sent, taken: Instant::now() }
 }
 
 async fn health(world: &World) -> Vec<v1::SwitchHealth> {
@@ -64,20 +84,24 @@ async fn health_and_the_switch_tell_what_its_ports_count() {
     assert!(before.iter().all(|row| !row.connected && row.ports_total == 0 && row.reasons.is_empty()));
     let mut agent = SwitchAgentServiceClient::new(world.client(&Identity::switch("leaf1").unwrap()));
     let since = Instant::now();
-    report(&mut agent, since, 0).await;
+    let first_report = report(&mut agent, since, 0).await;
     let first = health(&world).await;
     let quiet = first.iter().find(|row| row.switch == "leaf1").unwrap();
     assert!(quiet.connected && (quiet.ports_up, quiet.ports_total) == (1, 1) && quiet.reasons.is_empty());
     // The first reading says what there is, the next what happens.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    report(&mut agent, since, 5).await;
+    let second_report = report(&mut agent, since, 5).await;
     let rows = health(&world).await;
     assert_eq!(names(&rows), ["leaf1", "leaf0"]);
     let reasons: Vec<(&str, &str)> =
         rows[0].reasons.iter().map(|one| (one.code.as_str(), one.scope.as_str())).collect();
     let at = "switch/leaf1/Ethernet0";
     assert_eq!(reasons, [("SwitchLosslessDrops", at), ("SwitchPortPaused", at)]);
-    assert!(rows[0].reasons[1].message.contains("pauses this port for 6"), "{:?}", rows[0]);
+    let said = &rows[0].reasons[1].message;
+    let percent = said.split("pauses this port for ").nth(1).and_then(|rest| rest.split(' ').next());
+    let percent: f64 = percent.unwrap_or_default().parse().unwrap_or(f64::NAN);
+    let expected = second_report.paused_since(&first_report);
+    assert!(expected.contains(&percent), "{said}: {expected:?}");
     // The same stands in what is said of the switch.
     let request = v1::GetSwitchRequest { name: "leaf1".into() };
     let status = admins.get_switch(request).await.unwrap().into_inner().status.unwrap();
