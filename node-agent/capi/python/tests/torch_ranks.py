@@ -663,6 +663,8 @@ def torchrun():
 
 
 def main():
+    # Whoever starts tests in the background has them ignore it, and Python leaves that as it is.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     dist.init_process_group("rail", timeout=datetime.timedelta(seconds=60))
     what = sys.argv[1]
     known = {"operations": operations, "ddp": ddp, "fsdp": fsdp, "libraries": libraries, "apart": apart}
