@@ -1,5 +1,6 @@
 //! Notifications of ranks over real engines: who gets them, in which order, and what becomes of who waits when the job fails.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use node_agent_client::{Client, Error, FailureCode, Notification, RailModel, ReduceOp};
@@ -254,28 +255,36 @@ fn nobody_waits_for_a_first_node_that_has_left() {
     assert_eq!(world.engines[1].status().cause, None);
 }
 
-/// Questions and answers find their way where notifications of ranks leave no room.
+/// Questions and answers find their way between many notifications of ranks: so many are under way at a time as a rank is sure to be kept for that reads
+/// them slowly (`Client::notify`).
 #[test]
 fn ranks_agree_while_others_notify() {
     let world = World::new(&[0, 1, 1], 1);
     let (zero, one, two) = (world.attach(0), world.attach(1), world.attach(2));
     zero.subscribe().unwrap();
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let is_over = || over.load(std::sync::atomic::Ordering::SeqCst);
+    let (over, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let is_over = || over.load(Ordering::SeqCst);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let mut made = 0;
             while !is_over() {
-                one.notify(0, [0; 3]).unwrap();
+                if made < taken.load(Ordering::SeqCst) + 30_000 && one.notify(0, [0; 3]).unwrap() {
+                    made += 1;
+                } else {
+                    std::thread::yield_now();
+                }
             }
         });
         scope.spawn(|| {
             while !is_over() {
-                let _ = zero.poll_notification().unwrap();
-                std::thread::yield_now();
+                match zero.poll_notification().unwrap() {
+                    Some(_) => _ = taken.fetch_add(1, Ordering::SeqCst),
+                    None => std::thread::yield_now(),
+                }
             }
         });
         let answers: Vec<_> = (0..200).map(|key| two.agree(key)).collect();
-        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        over.store(true, Ordering::SeqCst);
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     });
     drop((zero, one, two));
