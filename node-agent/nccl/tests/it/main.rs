@@ -41,19 +41,6 @@ fn ranks_choose_alike() {
     }
 }
 
-/// A rail that is dead everywhere is counted once: in what is left of the servers, of all their rails.
-#[test]
-fn a_dead_rail_is_counted_once() {
-    let world = World::new(&[0, 1], 2);
-    let outputs = world.run_with("halved", &[], || {
-        if world.hub().get("warm").is_some() {
-            world.cut(1);
-            world.hub().put("cut", "yes");
-        }
-    });
-    expect_good(&outputs);
-}
-
 /// Where nobody can say what rails cost, communicators are made all the same.
 #[test]
 fn without_an_agreement_nccl_chooses_by_itself() {

@@ -51,7 +51,6 @@ fn as_rank() {
         "refused" => closing::refused(&mut rank),
         "lost" => closing::lost(&mut rank),
         "choose" => crate::tuner::choose(&mut rank, Path::new(&path)),
-        "halved" => crate::tuner::halved(&mut rank, Path::new(&path)),
         "unadvised" => crate::tuner::unadvised(&mut rank, Path::new(&path)),
         "profile" => crate::profiler::profile(&mut rank, Path::new(&path)),
         "unprofiled" => crate::profiler::unprofiled(&mut rank, Path::new(&path)),

@@ -126,24 +126,6 @@ fn advised(rank: &Rank, path: &Path, id: u64) -> (bool, String) {
     (chosen.iter().any(|chosen| *chosen != self::table()), said.clone())
 }
 
-/// One of two rails dies.
-pub fn halved(rank: &mut Rank, path: &Path) {
-    traffic(rank);
-    rank.meeting.barrier("traffic");
-    if rank.rank == 0 {
-        rank.meeting.put("warm", "yes");
-    }
-    rank.meeting.get("cut");
-    let mut id = rank.rank as u64 * 1_000_000;
-    let said = until("the rail to be missed", || {
-        id += 1;
-        let (_, said) = advised(rank, path, id);
-        said.contains("weakest server 512/1024").then_some(said)
-    });
-    assert!(said.contains(" 2 rails,"), "{said}");
-    rank.finish();
-}
-
 /// The first server's ranks leave before the others make a communicator.
 pub fn unadvised(rank: &mut Rank, path: &Path) {
     rank.meeting.barrier("begin");
