@@ -8,7 +8,7 @@ use proto_wire::v1::{self, engine_options::Protection, job_spec::Certification, 
 use crate::error::Error;
 
 /// What Slurm puts before the names that the plugin gives (SPANK's job control environment, spank(7)).
-const PREFIX: &str = concat!("SPANK_", "RAIL_");
+const PREFIX: &str = "SPANK_RAIL_";
 
 /// What differs from the defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

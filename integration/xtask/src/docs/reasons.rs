@@ -60,8 +60,8 @@ const PARTS: [(&str, &[&str]); 6] = [
 const CALLS: [&str; 4] = ["cli", "controller", "proto/manifest", "proto/rpc"];
 /// Functions of `proto/rpc` that refuse a certificate by its code.
 const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
-/// What looks like a code and is none: a header of a table, a name of a call or of what is no reason.
-const NONE: [&str; 4] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE"];
+/// What looks like a code and is none: a header of a table, a name of a call or of what is no reason, a prefix of variables.
+const NONE: [&str; 5] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE", "SPANK_RAIL_"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
 const MEANINGS: [(&str, &str); 44] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
