@@ -1,0 +1,1 @@
+//! rail-operator: Railyard's resources as Kubernetes' own, and the health of rails on its nodes.

@@ -1,0 +1,3 @@
+//! `rail-operator`.
+
+fn main() {}
