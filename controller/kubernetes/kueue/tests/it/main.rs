@@ -1,0 +1,8 @@
+//! Tests of the room as a whole, without a cluster.
+
+mod api;
+mod cluster;
+mod decisions;
+mod model;
+mod rail;
+mod running;

@@ -1,0 +1,237 @@
+//! A controller of Railyard in this process, with some servers: plans, allocations that run as soon as they have servers, and a watch.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use proto_rpc::{Client, ClientOptions, Endpoint};
+use proto_wire::v1::{
+    self, job_event,
+    job_service_server::{JobService, JobServiceServer},
+    job_status::Phase,
+};
+use tokio::{net::TcpListener, sync::mpsc};
+use tokio_stream::{
+    Stream,
+    wrappers::{TcpListenerStream, UnboundedReceiverStream},
+};
+use tonic::{Request, Response, Status, transport::Server};
+
+type Event = Result<v1::JobEvent, Status>;
+
+#[derive(Default)]
+struct Store {
+    revision: u64,
+    jobs: BTreeMap<String, v1::Job>,
+    watches: Vec<mpsc::UnboundedSender<Event>>,
+    nodes: Vec<String>,
+    /// Allocations of one workload that held servers at the same time, at most.
+    most: usize,
+}
+
+/// The controller.
+#[derive(Clone, Default)]
+pub struct Rail(Arc<Mutex<Store>>);
+
+impl Rail {
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.0.lock().unwrap()
+    }
+
+    /// A controller of these servers.
+    pub fn of(nodes: &[&str]) -> Self {
+        let rail = Self::default();
+        rail.store().nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        rail
+    }
+
+    /// Serves until the test ends, and gives a client of it.
+    pub async fn serve(&self) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let service = JobServiceServer::new(self.clone());
+        tokio::spawn(
+            Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
+        );
+        let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port };
+        Client::of_others(&endpoint, None, &ClientOptions::default()).unwrap()
+    }
+
+    /// Names of allocations that hold servers or will.
+    pub fn held(&self) -> Vec<String> {
+        let store = self.store();
+        store.jobs.iter().filter(|(_, job)| !is_over(job)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// How many allocations one workload had at the same time, at most.
+    pub fn most(&self) -> usize {
+        self.store().most
+    }
+
+    /// An allocation fails.
+    pub fn fail(&self, name: &str) {
+        self.store().end(name, Phase::Failed);
+    }
+}
+
+fn is_over(job: &v1::Job) -> bool {
+    matches!(job.status.as_ref().map(v1::JobStatus::phase), Some(Phase::Failed | Phase::Cancelled))
+}
+
+impl Store {
+    fn free(&self) -> Vec<String> {
+        let places = self
+            .jobs
+            .values()
+            .filter(|job| !is_over(job))
+            .filter_map(|job| job.status.as_ref()?.placement.as_ref());
+        let used: Vec<&String> = places.flat_map(|place| &place.nodes).map(|place| &place.node).collect();
+        self.nodes.iter().filter(|node| !used.contains(node)).cloned().collect()
+    }
+
+    fn put(&mut self, mut job: v1::Job) -> v1::Job {
+        self.revision += 1;
+        let metadata = job.metadata.get_or_insert_default();
+        metadata.resource_version = self.revision;
+        let name = metadata.name.clone();
+        self.jobs.insert(name, job.clone());
+        let event = v1::JobEvent {
+            r#type: job_event::Type::Put.into(),
+            job: Some(job.clone()),
+            revision: self.revision,
+        };
+        self.watches.retain(|watch| watch.send(Ok(event.clone())).is_ok());
+        let mut of: BTreeMap<String, usize> = BTreeMap::new();
+        for job in self.jobs.values().filter(|job| !is_over(job)) {
+            let labels = &job.metadata.as_ref().unwrap().labels;
+            *of.entry(labels["kueue/uid"].clone()).or_default() += 1;
+        }
+        self.most = self.most.max(of.into_values().max().unwrap_or(0));
+        job
+    }
+
+    fn end(&mut self, name: &str, phase: Phase) -> Option<v1::Job> {
+        let mut job = self.jobs.get(name).filter(|job| !is_over(job))?.clone();
+        let status = job.status.get_or_insert_default();
+        status.set_phase(phase);
+        status.reasons = vec![v1::Reason { message: "it has ended".into(), ..v1::Reason::default() }];
+        Some(self.put(job))
+    }
+}
+
+fn wanted(job: &v1::Job) -> usize {
+    let gang = job.spec.as_ref().and_then(|spec| spec.gang.as_ref()).unwrap();
+    usize::try_from(gang.nodes).unwrap()
+}
+
+fn none<T>() -> Result<Response<T>, Status> {
+    Err(Status::unimplemented("not here"))
+}
+
+macro_rules! refused {
+    ($($name:ident: $request:ident -> $answer:ident),*) => {$(
+        async fn $name(&self, _: Request<v1::$request>) -> Result<Response<v1::$answer>, Status> {
+            none()
+        }
+    )*};
+}
+
+#[tonic::async_trait]
+impl JobService for Rail {
+    type WatchJobsStream = Pin<Box<dyn Stream<Item = Event> + Send>>;
+    type StreamLogsStream = Pin<Box<dyn Stream<Item = Result<v1::LogChunk, Status>> + Send>>;
+
+    async fn create_job(&self, request: Request<v1::CreateJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let request = request.into_inner();
+        let mut job = request.job.unwrap();
+        assert_eq!(request.request_id, job.metadata.as_ref().unwrap().name);
+        // That of the namespace.
+        assert_eq!(request.on_behalf_of, "research");
+        let mut store = self.store();
+        if let Some(made) = store.jobs.get(&request.request_id) {
+            return Ok(Response::new(made.clone()));
+        }
+        let nodes: Vec<String> = store.free().into_iter().take(wanted(&job)).collect();
+        let status = job.status.get_or_insert_default();
+        status.set_phase(Phase::Pending);
+        if nodes.len() == wanted(&job.clone()) {
+            let status = job.status.get_or_insert_default();
+            status.set_phase(Phase::Running);
+            status.start_time = Some(prost_types::Timestamp::default());
+            let place = |node: String| v1::NodePlace { node, ..v1::NodePlace::default() };
+            let nodes = nodes.into_iter().map(place).collect();
+            status.placement = Some(v1::Placement { nodes, ..v1::Placement::default() });
+        }
+        Ok(Response::new(store.put(job)))
+    }
+
+    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let found = self.store().jobs.get(&request.into_inner().name).cloned();
+        found.map(Response::new).ok_or_else(|| Status::not_found("no such job"))
+    }
+
+    async fn watch_jobs(
+        &self,
+        _: Request<v1::WatchJobsRequest>,
+    ) -> Result<Response<Self::WatchJobsStream>, Status> {
+        let (events, stream) = mpsc::unbounded_channel();
+        let mut store = self.store();
+        let revision = store.revision;
+        let put = |job: &v1::Job| v1::JobEvent {
+            r#type: job_event::Type::Put.into(),
+            job: Some(job.clone()),
+            revision,
+        };
+        for job in store.jobs.values() {
+            let _ = events.send(Ok(put(job)));
+        }
+        let synced =
+            v1::JobEvent { r#type: job_event::Type::Synced.into(), revision, ..v1::JobEvent::default() };
+        let _ = events.send(Ok(synced));
+        store.watches.push(events);
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(stream))))
+    }
+
+    async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let ended = self.store().end(&request.into_inner().name, Phase::Cancelled);
+        ended.map(Response::new).ok_or_else(|| Status::not_found("no such job"))
+    }
+
+    async fn plan_job(
+        &self,
+        request: Request<v1::PlanJobRequest>,
+    ) -> Result<Response<v1::PlanJobResponse>, Status> {
+        let (job, store) = (request.into_inner().job.unwrap(), self.store());
+        let mut answer = v1::PlanJobResponse::default();
+        if store.free().len() >= wanted(&job) {
+            answer.placement = Some(v1::Placement::default());
+        } else {
+            answer.infeasible = wanted(&job) > store.nodes.len();
+            answer.reasons =
+                vec![v1::Reason { message: "others hold the servers".into(), ..v1::Reason::default() }];
+        }
+        Ok(Response::new(answer))
+    }
+
+    async fn stream_logs(
+        &self,
+        _: Request<v1::StreamLogsRequest>,
+    ) -> Result<Response<Self::StreamLogsStream>, Status> {
+        none()
+    }
+
+    refused!(
+        list_jobs: ListJobsRequest -> ListJobsResponse,
+        delete_job: DeleteJobRequest -> DeleteJobResponse,
+        hold_job: HoldJobRequest -> Job,
+        release_job: ReleaseJobRequest -> Job,
+        suspend_job: SuspendJobRequest -> Job,
+        resume_job: ResumeJobRequest -> Job,
+        requeue_job: RequeueJobRequest -> Job,
+        update_job: UpdateJobRequest -> Job,
+        explain_job: ExplainJobRequest -> ExplainJobResponse,
+        list_job_usage: ListJobUsageRequest -> ListJobUsageResponse
+    );
+}
