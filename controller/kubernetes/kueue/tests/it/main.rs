@@ -4,5 +4,6 @@ mod api;
 mod cluster;
 mod decisions;
 mod model;
+mod pages;
 mod rail;
 mod running;
