@@ -39,6 +39,8 @@ pub enum Command {
     Store(StoreCommand),
     /// Looks after the cluster's certificate authority in the data folder.
     Ca(CaCommand),
+    /// Asks the controller of this machine, or of this container, whether it lives or is ready; exit 1 where it is not.
+    Probe(Probe),
 }
 
 /// `ca`.
@@ -114,6 +116,26 @@ pub struct CaPlace {
     /// What protects its key.
     #[command(flatten)]
     pub keys: KeyArgs,
+}
+
+/// `probe`.
+#[derive(Debug, clap::Args)]
+pub struct Probe {
+    /// What is asked.
+    #[arg(value_enum)]
+    pub what: ProbeArg,
+    /// Where it serves /livez and /readyz (`run --metrics`): a loopback address.
+    #[arg(long, env = "RAIL_CONTROLLER_METRICS", default_value = "127.0.0.1:7444")]
+    pub metrics: SocketAddr,
+}
+
+/// What a controller is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProbeArg {
+    /// Whether it answers.
+    Live,
+    /// Whether calls can be done: it leads, or knows who does, and its store takes writes.
+    Ready,
 }
 
 /// Where the cluster's state is.

@@ -1,4 +1,4 @@
-//! The control plane of a Railyard cluster: keeps its desired state, and schedules its jobs. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store, `ca` after its authority.
+//! The control plane of a Railyard cluster: keeps its desired state, and schedules its jobs. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store, `ca` after its authority, `probe` asks a running one how it is.
 
 mod arg_values;
 mod args;
@@ -9,6 +9,7 @@ mod init;
 mod keep;
 mod key_args;
 mod limit_args;
+mod probe;
 mod probes;
 mod process;
 mod ready;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Init(init) => init::init(init),
         Command::Store(store) => keep::run(&store.action),
         Command::Ca(ca) => authority::run(&ca.action),
+        Command::Probe(asked) => probe::run(asked),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
