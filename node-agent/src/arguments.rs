@@ -36,6 +36,9 @@ pub struct RunArguments {
     /// Single-use token to join with; needed only while there is no certificate
     #[arg(long, env = "RAIL_JOIN_TOKEN", hide_env_values = true)]
     pub join_token: Option<String>,
+    /// A file with that token, in place of the token itself; it need not be there once this server has joined
+    #[arg(long, env = "RAIL_JOIN_TOKEN_FILE", value_name = "FILE", conflicts_with = "join_token")]
+    pub join_token_file: Option<PathBuf>,
     /// The controller's CA: sha256:HEX, as shown with the token; several with commas between them, or repeated
     #[arg(long, env = "RAIL_CA_PIN", value_delimiter = ',')]
     pub ca_pin: Vec<CaPin>,

@@ -5,8 +5,11 @@ use std::{sync::Arc, time::Duration, time::SystemTime};
 
 use proto_rpc::{
     CaPin, CertificateSlot, Client, ClientOptions, Credentials, IdentityFiles, Jitter, KeyRequest,
-    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, TrustSlot, files::FileError, identity_files::Answer,
-    retry, tls::Trust,
+    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, TrustSlot,
+    files::{self, FileError},
+    identity_files::Answer,
+    retry,
+    tls::Trust,
 };
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, enroll_service_client::EnrollServiceClient,
@@ -29,13 +32,24 @@ fn paths(setup: &Setup) -> IdentityFiles {
     IdentityFiles::new(setup.data.identity(), "node")
 }
 
+/// The token that was given, if one was.
+fn given_token(arguments: &RunArguments) -> Result<Option<String>, IdentityError> {
+    let given = match (&arguments.join_token, &arguments.join_token_file) {
+        // A file that is gone was removed once its token was used.
+        (None, Some(file)) if file.exists() => Some(files::read_text(file)?),
+        (token, _) => token.clone(),
+    };
+    Ok(given.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()))
+}
+
 /// The certificate on disk if it is good, else a new one for the token.
 ///
 /// # Errors
 /// Why there is none.
 pub(crate) async fn obtain(setup: &Setup, arguments: &RunArguments) -> Result<Credentials, IdentityError> {
     let at = paths(setup);
-    let token = arguments.join_token.as_deref().filter(|token| !token.is_empty());
+    let given = given_token(arguments)?;
+    let token = given.as_deref();
     if at.exist() {
         let found = at.name()?;
         if found != setup.node.as_str() {
