@@ -1,0 +1,1 @@
+//! Nothing but tests, in `tests/it`: the chart in `deploy/helm`. `render` is the program in Go that renders it.
