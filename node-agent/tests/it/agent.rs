@@ -459,11 +459,17 @@ fn what_is_wrong_is_said_with_what_to_do() {
     let bad = room.path().join("bad.json");
     fs::write(&bad, "{\n\"nic\": []}").unwrap();
     let bad = bad.display().to_string();
+    let token = room.path().join("token");
+    fs::write(&token, "x\n").unwrap();
+    let token = token.display().to_string();
     for (more, code, words) in [
         (vec!["--engine", "/no/engine"], 2, vec!["/no/engine", "--engine"]),
         (vec!["--engine", &engine, "--inventory", &bad], 2, vec!["bad.json", "line 2", "nics"]),
         (vec!["--engine", &engine], 1, vec!["--join-token", "--ca-pin", "railctl"]),
         (vec!["--engine", &engine, "--join-token", "x"], 1, vec!["--ca-pin"]),
+        (vec!["--engine", &engine, "--join-token-file", &token], 1, vec!["--ca-pin"]),
+        (vec!["--engine", &engine, "--join-token-file", "/no/token"], 1, vec!["--join-token", "railctl"]),
+        (vec!["--join-token", "x", "--join-token-file", &token], 2, vec!["cannot be used with"]),
         (vec!["--rails", "map:x"], 2, vec!["DEVICE=RAIL"]),
         (vec!["--metrics", "nowhere"], 2, vec!["metrics"]),
     ] {
