@@ -11,6 +11,7 @@ mod fabric;
 mod history;
 mod interactive;
 mod jobs;
+mod kubernetes;
 mod label;
 mod list;
 mod noun;
@@ -43,6 +44,7 @@ pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, To
 pub use history::{HistoryCommand, HistoryExport};
 pub use interactive::{Alloc, Copy, Exec, PortForward, Run, SignalJob, Sizing};
 pub use jobs::{Attach, Cancel, Explain, InPlace, Logs, Plan, Source as JobSource, Submit};
+pub use kubernetes::{AddressManagement, KubernetesCommand, KubernetesNetworks, NetworkType};
 pub use label::{Label, LabelNoun};
 pub use list::{ListArgs, ListOutput};
 pub use noun::jobs as job_names;
@@ -247,6 +249,9 @@ pub enum Command {
     /// Work beside Slurm: hold the servers of its jobs, and keep both of one mind about nodes
     #[command(subcommand)]
     Slurm(SlurmCommand),
+    /// Work beside Kubernetes: print what its own programs need to know of rails
+    #[command(subcommand)]
+    Kubernetes(KubernetesCommand),
     /// List tokens that were issued
     #[command(subcommand)]
     Token(TokenCommand),

@@ -23,6 +23,7 @@ mod fabric;
 mod filter;
 mod get;
 mod history;
+mod kubernetes;
 mod label;
 mod license;
 mod list;
@@ -183,6 +184,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Rail(command) => rail::run(command, &api()?).await,
         Command::Qos(command) => qos::run(command, &api()?).await,
         Command::Slurm(command) => slurm::run(command, api).await,
+        Command::Kubernetes(command) => kubernetes::run(command, api).await,
         Command::Switch(command) => switches::run(command, &api()?).await,
         Command::Audit(command) => audit::run(command, &cli.global, &env, api).await,
         Command::Topology(command) => topology::run(command, api).await,

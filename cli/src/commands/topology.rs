@@ -55,7 +55,10 @@ pub async fn for_slurm(is_yaml: bool, api: &Api) -> Result<String, Error> {
 }
 
 /// The document of a file, or the cluster's.
-async fn planned(file: Option<&Path>, api: &impl Fn() -> Result<Api, Error>) -> Result<Fabric, Error> {
+///
+/// # Errors
+/// [`Error::Document`] if the file holds no fabric that is right; [`Error::Rpc`] if the controller refuses or does not answer.
+pub async fn planned(file: Option<&Path>, api: &impl Fn() -> Result<Api, Error>) -> Result<Fabric, Error> {
     match file {
         Some(file) => document(file),
         None => domain(clusters(&api()?).await?),
