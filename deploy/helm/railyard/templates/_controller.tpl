@@ -15,6 +15,8 @@ metadata:
 spec:
   serviceAccountName: {{ $name }}
   automountServiceAccountToken: {{ $.Values.metrics.proxy.enabled }}
+  # Variables that are named after Services are no options.
+  enableServiceLinks: false
   # Open calls have 5 s to end, and the lead is handed over before.
   terminationGracePeriodSeconds: 30
   {{- with include "railyard.placement" (dict "root" $ "of" .) | trim }}

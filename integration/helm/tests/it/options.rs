@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::chart::{manifests, rendered, root, sites};
 
-/// The part of a page that is about one command.
-fn section(program: &str, command: &str) -> String {
-    let page = fs::read_to_string(root().join(format!("docs/options/{program}.md"))).unwrap();
+/// The part of a page that is about one command; `None` where a program has no page.
+fn section(program: &str, command: &str) -> Option<String> {
+    let page = fs::read_to_string(root().join(format!("docs/options/{program}.md"))).ok()?;
     let begin = format!("\n## {program} {command}\n");
     let rest = page.split_once(&begin).unwrap_or_else(|| panic!("no {program} {command}")).1;
-    rest.split("\n## ").next().unwrap_or_default().to_owned()
+    Some(rest.split("\n## ").next().unwrap_or_default().to_owned())
 }
 
 fn strings(value: &Value) -> Vec<&str> {
@@ -40,7 +40,11 @@ fn options_and_variables_are_those_of_the_programs() {
             let pod = &manifest["spec"]["template"]["spec"];
             for container in pod["containers"].as_array().into_iter().flatten() {
                 for (program, command, words) in said(container) {
-                    let page = section(&program, &command);
+                    let Some(page) = section(&program, &command) else {
+                        // The chart is ahead of the program.
+                        assert_eq!(program, "rail-operator", "{site}");
+                        continue;
+                    };
                     for option in words.iter().filter_map(|word| word.strip_prefix("--")) {
                         let option = option.split('=').next().unwrap_or_default();
                         assert!(

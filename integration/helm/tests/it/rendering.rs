@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::chart::{least, manifests, released, rendered, sites};
 
-const KINDS: [(&str, &str); 13] = [
+const KINDS: [(&str, &str); 17] = [
     ("v1", "ServiceAccount"),
     ("v1", "Service"),
     ("apps/v1", "StatefulSet"),
@@ -21,10 +21,14 @@ const KINDS: [(&str, &str); 13] = [
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("resource.k8s.io/v1", "DeviceClass"),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"),
     ("monitoring.coreos.com/v1", "ServiceMonitor"),
+    ("monitoring.coreos.com/v1", "PodMonitor"),
+    ("monitoring.coreos.com/v1", "PrometheusRule"),
 ];
 const CLUSTERS: [&str; 5] = [
     "ClusterRole",
@@ -81,7 +85,7 @@ fn every_manifest_says_what_it_is() {
         for manifest in manifests {
             let what = format!("{site}: {} {}", kind(manifest), name(manifest));
             let own = (text(manifest, "/apiVersion"), kind(manifest));
-            assert!(KINDS.contains(&own) || own == ("monitoring.coreos.com/v1", "PrometheusRule"), "{what}");
+            assert!(KINDS.contains(&own), "{what}");
             assert!(!name(manifest).is_empty() && name(manifest).len() <= 63, "{what}");
             assert!(seen.insert((kind(manifest), name(manifest))), "{what} is there twice");
             let namespace = text(manifest, "/metadata/namespace");
@@ -101,7 +105,7 @@ fn every_manifest_says_what_it_is() {
 #[test]
 fn every_reference_leads_somewhere() {
     // Secrets are the administrator's, as NOTES.txt and values.yaml say.
-    let secrets = ["railyard", "railyard-join", "etcd", "authority", "words"];
+    let secrets = ["railyard", "railyard-join", "etcd", "authority", "words", "administrator"];
     each(|site, manifests| {
         let there: BTreeSet<(&str, &str)> = manifests.iter().map(|one| (kind(one), name(one))).collect();
         let has = |kind: &'static str, name: &str| there.iter().any(|own| *own == (kind, name));
@@ -113,7 +117,12 @@ fn every_reference_leads_somewhere() {
             }
             let role = text(manifest, "/roleRef/name");
             assert!(
-                role.is_empty() || role.starts_with("system:") || has("ClusterRole", role),
+                role.is_empty()
+                    || role.starts_with("system:")
+                    || has(
+                        if text(manifest, "/roleRef/kind") == "Role" { "Role" } else { "ClusterRole" },
+                        role
+                    ),
                 "{what}: {role}"
             );
             let policy = text(manifest, "/spec/policyName");
@@ -211,9 +220,9 @@ fn containers_have_the_least_that_they_need() {
         for manifest in manifests {
             let Some(pod) = manifest.pointer("/spec/template/spec") else { continue };
             let component = text(manifest, "/metadata/labels/app.kubernetes.io~1component");
+            assert_eq!(pod["enableServiceLinks"], false, "{site}: {component}");
             for container in containers(pod) {
-                let what =
-                    format!("{site}: {component} {}", text(container, "/name"));
+                let what = format!("{site}: {component} {}", text(container, "/name"));
                 let security = &container["securityContext"];
                 let agent = component == "agent" && text(container, "/name") == "agent";
                 assert_eq!(security["privileged"] == true, agent, "{what}");
@@ -258,7 +267,10 @@ fn releases_beside_one_another_do_not_meet() {
 
 /// As Helm prints it: each file with its name.
 pub fn printed(files: &BTreeMap<String, String>) -> String {
-    let whole = files.iter().filter(|(_, text)| !text.trim().is_empty()).map(|(name, text)| format!("---\n# Source: {name}\n{}\n", text.trim()));
+    let whole = files
+        .iter()
+        .filter(|(_, text)| !text.trim().is_empty())
+        .map(|(name, text)| format!("---\n# Source: {name}\n{}\n", text.trim()));
     whole.collect()
 }
 
