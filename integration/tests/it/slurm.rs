@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use integration_harness::{
     Cluster, Shape, eventually,
-    slurm::{Site, Slurm, beside::hook, programs},
+    slurm::{Site, Slurm, Version, beside::hook, missing, programs},
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -17,10 +17,9 @@ struct World {
 
 impl World {
     fn start() -> Option<Self> {
-        if programs().is_none() {
-            println!(
-                "skipped: Slurm needs root, namespaces, and the packages slurmctld, slurmd, slurm-client and munge"
-            );
+        let version = Version::default();
+        if programs(version).is_none() {
+            println!("skipped: {}", missing(version));
             return None;
         }
         let cluster = Cluster::up(&Shape { nodes: 3, rails: 2, gpus: 1, ..Shape::default() }).unwrap();

@@ -4,7 +4,7 @@ use std::{fs, path::Path, time::Duration};
 
 use integration_harness::{
     Cluster, Shape, eventually,
-    slurm::{Site, Slurm, programs},
+    slurm::{Site, Slurm, Version, missing, programs},
 };
 use serde_json::Value;
 
@@ -115,17 +115,28 @@ fn a_site_that_is_imported_is_taken_by_a_cluster() {
 }
 
 #[test]
-fn a_slurm_that_runs_is_asked() {
-    if programs().is_none() {
-        println!(
-            "skipped: Slurm needs root, namespaces, and the packages slurmctld, slurmd, slurm-client and munge"
-        );
+fn a_slurm_22_05_that_runs_is_asked() {
+    ask_one_that_runs(Version::V22_05);
+}
+
+#[test]
+fn a_slurm_24_11_that_runs_is_asked() {
+    ask_one_that_runs(Version::V24_11);
+}
+
+fn ask_one_that_runs(version: Version) {
+    if programs(version).is_none() {
+        println!("skipped: {}", missing(version));
         return;
     }
     let cluster = Cluster::up(&Shape { nodes: 3, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
-    let slurm =
-        Slurm::up(&Site { nodes: &["n0", "n1", "n2"], lines: "Licenses=matlab:2\n", ..Site::default() })
-            .unwrap();
+    let slurm = Slurm::up(&Site {
+        version,
+        nodes: &["n0", "n1", "n2"],
+        lines: "Licenses=matlab:2\n",
+        ..Site::default()
+    })
+    .unwrap();
     let reservation = [
         "create",
         "reservation",

@@ -9,8 +9,9 @@ use std::{
 use integration_harness::{
     Cluster, Shape, eventually,
     slurm::{
+        Version,
         beside::{JointSite, Options},
-        programs,
+        missing, programs,
     },
 };
 
@@ -20,16 +21,14 @@ const NODES: [&str; 8] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
 struct World(JointSite);
 
 impl World {
-    fn start() -> Option<Self> {
-        if programs().is_none() {
-            println!(
-                "skipped: Slurm needs root, namespaces, and the packages slurmctld, slurmd, slurm-client and munge"
-            );
+    fn start(version: Version) -> Option<Self> {
+        if programs(version).is_none() {
+            println!("skipped: {}", missing(version));
             return None;
         }
         let serve = ["--every", "500ms", "--pin", "3s"];
         // A machine that is busy with other tests is slower than slurmctld's own.
-        let options = Options { nodes: &NODES, submit: "10s", prolog: "40s", serve: &serve };
+        let options = Options { version, nodes: &NODES, submit: "10s", prolog: "40s", serve: &serve };
         Some(Self(JointSite::up(&options).unwrap()))
     }
 
@@ -68,8 +67,17 @@ impl World {
 }
 
 #[test]
-fn jobs_of_slurm_run_where_railyard_would_place_them() {
-    let Some(mut world) = World::start() else { return };
+fn jobs_of_slurm_22_05_run_where_railyard_would_place_them() {
+    run_where_railyard_would_place_them(Version::V22_05);
+}
+
+#[test]
+fn jobs_of_slurm_24_11_run_where_railyard_would_place_them() {
+    run_where_railyard_would_place_them(Version::V24_11);
+}
+
+fn run_where_railyard_would_place_them(version: Version) {
+    let Some(mut world) = World::start(version) else { return };
     // Slurm learns which servers share their leaves.
     let learned = || {
         let said = world.0.slurm.run("scontrol", &["show", "topology"]).ok()?;

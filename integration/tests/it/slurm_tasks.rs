@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use integration_harness::{
     Cluster, Shape, eventually,
-    slurm::{Site, Slurm, beside::hook, programs, spank},
+    slurm::{Site, Slurm, Version, beside::hook, missing, programs, spank},
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -18,15 +18,13 @@ struct World {
 impl World {
     /// Two servers, with two ranks each in every allocation.
     fn start() -> Option<Self> {
-        Self::with("--ranks-per-node 2", "")
+        Self::with(Version::default(), "--ranks-per-node 2", "")
     }
 
-    /// Two servers, further options of `railctl slurm prolog`, and further lines of `slurm.conf`.
-    fn with(prolog: &str, lines: &str) -> Option<Self> {
-        if programs().is_none() {
-            println!(
-                "skipped: Slurm needs root, namespaces, and the packages slurmctld, slurmd, slurm-client and munge"
-            );
+    /// A version of Slurm, two servers, further options of `railctl slurm prolog`, and further lines of `slurm.conf`.
+    fn with(version: Version, prolog: &str, lines: &str) -> Option<Self> {
+        if programs(version).is_none() {
+            println!("skipped: {}", missing(version));
             return None;
         }
         let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
@@ -47,7 +45,8 @@ impl World {
             ("TaskProlog", agent("task")),
             ("Epilog", agent("epilog")),
         ];
-        let slurm = Slurm::up(&Site { nodes: &NODES, hooks: &hooks, lines, ..Site::default() }).unwrap();
+        let slurm =
+            Slurm::up(&Site { version, nodes: &NODES, hooks: &hooks, lines, ..Site::default() }).unwrap();
         Some(Self { cluster, slurm })
     }
 
@@ -122,16 +121,29 @@ fn tasks_find_the_rails_and_what_their_user_has_set_stays() {
 }
 
 #[test]
-fn jobs_ask_for_ranks_rails_and_checksums_by_options_of_sbatch() {
+fn jobs_ask_for_ranks_rails_and_checksums_by_options_of_sbatch_22_05() {
+    ask_by_options_of_sbatch(Version::V22_05);
+}
+
+#[test]
+fn jobs_ask_for_ranks_rails_and_checksums_by_options_of_sbatch_24_11() {
+    ask_by_options_of_sbatch(Version::V24_11);
+}
+
+fn ask_by_options_of_sbatch(version: Version) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(plugin) = spank(folder.path()).unwrap() else {
-        println!("skipped: Slurm's headers, or a C compiler, are not there (Debian: libslurm-dev)");
+    let Some(plugin) = spank(version, folder.path()).unwrap() else {
+        println!(
+            "skipped: Slurm's headers ({version}), or a C compiler, are not there (Debian: libslurm-dev)"
+        );
         return;
     };
     let stack = folder.path().join("plugstack.conf");
     std::fs::write(&stack, format!("required {}\n", plugin.display())).unwrap();
     // Without options there is one rank on each server.
-    let Some(world) = World::with("", &format!("PlugStackConfig={}\n", stack.display())) else { return };
+    let Some(world) = World::with(version, "", &format!("PlugStackConfig={}\n", stack.display())) else {
+        return;
+    };
     for (option, says) in [
         ("--rail-ranks=0", "--rail-ranks: '0' is no number from 1 to 256"),
         ("--rail-ranks=2x", "'2x' is no number"),

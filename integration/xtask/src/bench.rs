@@ -102,9 +102,8 @@ fn doors(args: &Args, bench: &mut Command) -> Result<()> {
     let proxy =
         ["build", "--release", "--quiet", "-p", "node-agent-nccl", "--lib", "--example", "nccl_proxy"];
     process::run(process::cargo(proxy))?;
-    match tools::slurm() {
-        Ok(slurm) => _ = bench.env("RAIL_TEST_SLURM", slurm),
-        Err(error) => eprintln!("absent: Slurm: {error}"),
+    for absent in tools::lend_slurm(bench) {
+        eprintln!("absent: {absent}");
     }
     match torch::python().and_then(|python| torch::tests(&python)) {
         Ok(_) => _ = bench.env("RAIL_BENCH_TOOLS", process::target_dir()?.join("tools")),

@@ -13,6 +13,7 @@ mod lab;
 mod map;
 mod peers;
 mod process;
+mod release;
 mod sonic;
 mod sound;
 mod stack;

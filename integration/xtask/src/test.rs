@@ -209,9 +209,8 @@ fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
         Ok(folder) => _ = cargo.env("RAIL_TEST_FRR", folder),
         Err(error) => println!("    without FRR: {error}"),
     }
-    match tools::slurm() {
-        Ok(folder) => _ = cargo.env("RAIL_TEST_SLURM", folder),
-        Err(error) => println!("    without Slurm: {error}"),
+    for absent in tools::lend_slurm(&mut cargo) {
+        println!("    without {absent}");
     }
     for absent in sonic::lend(&mut cargo) {
         println!("    without {absent}");

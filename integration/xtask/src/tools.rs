@@ -6,7 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::process::{self, Result};
+use crate::{
+    process::{self, Result},
+    release::{self, Release},
+};
 
 /// Versions are pinned, so that a new release of a tool cannot break an old commit.
 const CARGO_DENY: &str = "0.20.2";
@@ -218,14 +221,26 @@ pub fn frr() -> Result<PathBuf> {
     if has(&folder) { Ok(folder) } else { Err("the package frr has no bgpd".into()) }
 }
 
-/// Slurm, the scheduler that Railyard stands beside: `/`, or the folder into which Debian's packages are unpacked. slurmctld runs its prologs only
-/// where it is called by that name, which is an alternative of Debian's that unpacking does not make.
-///
-/// # Errors
-/// It is not there, and the packages cannot be had.
-pub fn slurm() -> Result<PathBuf> {
-    // Beside what every Debian has.
-    const PACKAGES: [&str; 10] = [
+/// Versions of Slurm, the scheduler that Railyard stands beside: the variable that tests find each by, and the release of Debian that has it.
+const SLURMS: [(&str, &str, &str); 2] =
+    [("22.05", "RAIL_TEST_SLURM_22_05", "bookworm"), ("24.11", "RAIL_TEST_SLURM_24_11", "trixie")];
+
+/// Lends a command all versions of Slurm; says of each that cannot be had, why.
+pub fn lend_slurm(command: &mut Command) -> Vec<String> {
+    let mut absent = Vec::new();
+    for (version, variable, release) in SLURMS {
+        match slurm(version, release) {
+            Ok(folder) => _ = command.env(variable, folder),
+            Err(error) => absent.push(format!("Slurm {version}: {error}")),
+        }
+    }
+    absent
+}
+
+/// One version of Slurm: `/`, or the folder into which packages of that release are unpacked. slurmctld runs its prologs only where it is called
+/// by that name, which is an alternative of Debian's that unpacking does not make.
+fn slurm(version: &str, release: &str) -> Result<PathBuf> {
+    const PACKAGES: [&str; 6] = [
         "slurmctld",
         "slurmd",
         "slurm-client",
@@ -233,31 +248,42 @@ pub fn slurm() -> Result<PathBuf> {
         // What plugins are built with.
         "libslurm-dev",
         "munge",
-        "libmunge2",
-        "libhwloc15",
-        "libreadline8",
-        "liblua5.1-0",
     ];
-    const DAEMONS: [&str; 3] = ["slurmctld", "slurmd", "slurmstepd"];
-    let has = |folder: &Path| {
-        let sbin = folder.join("usr/sbin");
-        let has_clients = folder.join("usr/bin/sbatch").exists();
-        has_clients && sbin.join("munged").exists() && DAEMONS.iter().all(|daemon| sbin.join(daemon).exists())
+    let is = |folder: &Path| {
+        let said = Command::new(folder.join("usr/sbin/slurmctld")).arg("-V").stdin(Stdio::null()).output();
+        let right =
+            said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(&format!(" {version}.")));
+        let others = ["usr/sbin/slurmd", "usr/sbin/munged", "usr/bin/sbatch"];
+        right && others.iter().all(|file| folder.join(file).exists())
     };
-    if has(Path::new("/")) {
+    if is(Path::new("/")) {
         return Ok("/".into());
     }
-    let folder = process::target_dir()?.join("tools/slurm");
-    if !has(&folder) || !folder.join("usr/include/slurm/spank.h").exists() {
-        debian("slurm", &PACKAGES)?;
-        for daemon in DAEMONS {
-            let link = folder.join("usr/sbin").join(daemon);
-            // An earlier run may have ended in the middle.
-            let _ = std::fs::remove_file(&link);
+    let folder = process::target_dir()?.join("tools").join(format!("slurm-{version}"));
+    Release { name: release, packages: &PACKAGES, plugins: "slurm-wlm" }.unpack(&folder, patchelf)?;
+    for daemon in ["slurmctld", "slurmd", "slurmstepd"] {
+        let link = folder.join("usr/sbin").join(daemon);
+        if !link.exists() {
             std::os::unix::fs::symlink(format!("{daemon}-wlm"), link)?;
         }
     }
-    if has(&folder) { Ok(folder) } else { Err("the packages slurmctld and slurmd have no daemons".into()) }
+    if is(&folder) {
+        Ok(folder)
+    } else {
+        Err(format!("{release} has no slurmctld {version} that runs").into())
+    }
+}
+
+/// What changes where a program looks for its libraries.
+fn patchelf() -> Result<PathBuf> {
+    if answers("patchelf") {
+        return Ok("patchelf".into());
+    }
+    let program = process::target_dir()?.join("tools/patchelf/usr/bin/patchelf");
+    if !answers(&program) {
+        debian("patchelf", &["patchelf"])?;
+    }
+    if answers(&program) { Ok(program) } else { Err("the package patchelf has none that runs".into()) }
 }
 
 /// The library that moves the clock of one process, in the same way.
@@ -287,13 +313,7 @@ fn debian(name: &str, packages: &[&str]) -> Result<()> {
     let mut download = Command::new("apt-get");
     download.args(["-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0", "download"]);
     quiet(download.args(packages).current_dir(&folder))?;
-    let entries = std::fs::read_dir(&folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let downloaded = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
-    for package in entries.filter(downloaded).collect::<Vec<_>>() {
-        quiet(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&folder))?;
-        std::fs::remove_file(package)?;
-    }
-    Ok(())
+    release::extract(&folder)
 }
 
 fn installed(name: &str, version: &str, features: &[&str]) -> Result<PathBuf> {

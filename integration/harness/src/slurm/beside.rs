@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Site, Slurm};
+use super::{Site, Slurm, Version};
 use crate::{Access, Cluster, Shape, binaries, wait::eventually};
 
 /// Longest wait for the service to listen.
@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What differs between sites.
 #[derive(Debug, Clone)]
 pub struct Options<'a> {
+    /// The version of Slurm.
+    pub version: Version,
     /// The nodes, with the same names in both; a pod has half of them.
     pub nodes: &'a [&'a str],
     /// How long slurmctld waits for an answer when a job is submitted.
@@ -71,7 +73,9 @@ impl JointSite {
         let switch = format!("SwitchName=all Nodes={}\n", options.nodes.join(","));
         let files = [("topology.conf", switch), ("job_submit.lua", script)];
         let lines = "JobSubmitPlugins=lua\nTopologyPlugin=topology/tree\n";
-        let slurm = Slurm::up(&Site { nodes: options.nodes, hooks: &hooks, files: &files, lines })?;
+        let site =
+            Site { version: options.version, nodes: options.nodes, hooks: &hooks, files: &files, lines };
+        let slurm = Slurm::up(&site)?;
         let serve = options.serve.iter().map(|&word| word.to_owned()).collect();
         let mut beside =
             Self { cluster, slurm, folder, submit: options.submit.to_owned(), serve, service: None };

@@ -4,15 +4,18 @@
 //! Slurm has started. Users of the machine are as they are; jobs run as root.
 
 pub mod beside;
+mod version;
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::{Ipv4Addr, TcpListener},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, Output, Stdio},
     time::Duration,
 };
+
+pub use version::Version;
 
 use crate::{binaries, binaries::may_make_namespaces, procfs, wait::eventually};
 
@@ -38,22 +41,34 @@ echo up
 while read -r line; do control; done
 "#;
 
-/// Where Slurm is: unpacked packages (`RAIL_TEST_SLURM`), or the system's. `None` where there is none, or no root.
+/// Where this version of Slurm is: unpacked packages (`RAIL_TEST_SLURM_22_05` and so on), or the system's. `None` where there is none, or no root.
 #[must_use]
-pub fn programs() -> Option<PathBuf> {
-    let folder = std::env::var_os("RAIL_TEST_SLURM").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+pub fn programs(version: Version) -> Option<PathBuf> {
+    let folder = std::env::var_os(version.variable()).map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let has = ["usr/sbin/slurmctld", "usr/sbin/slurmd", "usr/sbin/munged", "usr/bin/sbatch"];
-    (has.iter().all(|file| folder.join(file).exists()) && may_make_namespaces()).then_some(folder)
+    let is_there = has.iter().all(|file| folder.join(file).exists()) && may_make_namespaces();
+    let mut asks = Command::new(folder.join("usr/sbin/slurmctld"));
+    asks.arg("-V").stdin(Stdio::null());
+    let is_it = |said: Output| String::from_utf8_lossy(&said.stdout).contains(&format!(" {version}."));
+    (is_there && asks.output().is_ok_and(is_it)).then_some(folder)
 }
 
-/// Builds `deploy/slurm/spank_railyard.c` as a site does, with the headers of the Slurm that is there; `None` where it has none (Debian's
-/// libslurm-dev), or there is no C compiler.
+/// What is missing where there are no such programs.
+#[must_use]
+pub fn missing(version: Version) -> String {
+    format!(
+        "Slurm {version} needs root, namespaces, and its packages slurmctld, slurmd, slurm-client and munge"
+    )
+}
+
+/// Builds `deploy/slurm/spank_railyard.c` as a site does, with the headers of this version; `None` where it has none (Debian's libslurm-dev), or there
+/// is no C compiler.
 ///
 /// # Errors
 /// It is not built; with what the compiler says.
-pub fn spank(into: &Path) -> Result<Option<PathBuf>, String> {
+pub fn spank(version: Version, into: &Path) -> Result<Option<PathBuf>, String> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let headers = programs().map(|programs| programs.join("usr/include"));
+    let headers = programs(version).map(|programs| programs.join("usr/include"));
     let Some(headers) = headers.filter(|folder| folder.join("slurm/spank.h").exists()) else {
         return Ok(None);
     };
@@ -72,6 +87,8 @@ pub fn spank(into: &Path) -> Result<Option<PathBuf>, String> {
 /// What a Slurm is started with.
 #[derive(Debug, Clone, Default)]
 pub struct Site<'a> {
+    /// The version of Slurm.
+    pub version: Version,
     /// Names of its nodes.
     pub nodes: &'a [&'a str],
     /// Scripts by their option of `slurm.conf`, for example `PrologSlurmctld`.
@@ -105,7 +122,7 @@ impl Slurm {
 
     fn begin(site: &Site<'_>) -> Result<Self, String> {
         let nodes = site.nodes;
-        let programs = programs().ok_or("there is no Slurm, or no root for namespaces")?;
+        let programs = programs(site.version).ok_or_else(|| missing(site.version))?;
         let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
         let at = folder.path();
         let failed = |error: std::io::Error| format!("{}: {error}", at.display());
@@ -133,7 +150,6 @@ impl Slurm {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["sh", "-c", HOLD, "hold"]).arg(&programs).arg(at).args(nodes);
-        command.env("LD_LIBRARY_PATH", libraries(&programs));
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut holder = child.map_err(|error| format!("unshare: {error}"))?;
         let pipe = holder.stdin.take();
@@ -160,9 +176,13 @@ impl Slurm {
     pub fn restart(&mut self) -> Result<(), String> {
         let configuration = self.folder.path().join("slurm.conf").display().to_string();
         let running = || procfs::find(&["slurmctld", "-D", &configuration]);
-        let id = *running().first().ok_or("slurmctld does not run")?;
-        procfs::kill(id)?;
-        eventually("slurmctld to end", PATIENCE, || (!procfs::lives(id)).then_some(()))?;
+        // Two of them where it starts itself anew to read its files (24.11).
+        let ids = running();
+        if ids.is_empty() {
+            return Err("slurmctld does not run".to_owned());
+        }
+        ids.iter().try_for_each(|id| procfs::kill(*id))?;
+        eventually("slurmctld to end", PATIENCE, || running().is_empty().then_some(()))?;
         let pipe = self.pipe.as_mut().ok_or("Slurm has ended")?;
         pipe.write_all(b"slurmctld\n").map_err(|error| format!("slurmctld: {error}"))
     }
@@ -187,11 +207,10 @@ impl Slurm {
 
     /// What whoever calls Slurm's commands by their names needs.
     #[must_use]
-    pub fn environment(&self) -> [(&'static str, String); 3] {
+    pub fn environment(&self) -> [(&'static str, String); 2] {
         let path = std::env::var("PATH").unwrap_or_default();
         [
             ("PATH", format!("{}:{path}", self.programs.join("usr/bin").display())),
-            ("LD_LIBRARY_PATH", libraries(&self.programs)),
             ("SLURM_CONF", self.folder.path().join("slurm.conf").display().to_string()),
         ]
     }
@@ -236,24 +255,15 @@ fn free_port() -> Result<u16, String> {
     listener.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
 }
 
-/// `lib*/*-linux-gnu` of the folder, and Slurm's own beside them.
-fn libraries(programs: &Path) -> String {
-    let mut folders = Vec::new();
-    for below in [programs.join("usr/lib"), programs.join("lib")] {
-        let entries = std::fs::read_dir(below).into_iter().flatten().flatten();
-        let gnu = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with("-linux-gnu"));
-        folders.extend(gnu.flat_map(|entry| [entry.path(), entry.path().join("slurm-wlm")]));
-    }
-    let shown: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
-    shown.join(":")
+/// The folder of Slurm's plugins, where Debian has it.
+fn plugins(programs: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(programs.join("usr/lib")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path().join("slurm-wlm")).find(|folder| folder.is_dir())
 }
 
 fn config(programs: &Path, at: &Path, nodes: &[&str]) -> Result<String, String> {
-    let libraries = libraries(programs);
-    let plugins =
-        libraries.split(':').find(|folder| folder.ends_with("slurm-wlm") && Path::new(folder).exists());
-    let plugins = plugins.ok_or("Slurm's plugins are not there")?;
-    let at = at.display();
+    let plugins = plugins(programs).ok_or("Slurm's plugins are not there")?;
+    let (plugins, at) = (plugins.display(), at.display());
     let mut config = format!(
         "ClusterName=rail\n\
          SlurmctldHost={HOST}(127.0.0.1)\n\
