@@ -1,4 +1,4 @@
-//! S2: slurmctld and the controller are killed while jobs are submitted, held, run and given back.
+//! S2: slurmctld, of each version, and the controller are killed while jobs are submitted, held, run and given back.
 
 use std::{
     thread,
@@ -8,8 +8,9 @@ use std::{
 use integration_harness::{
     procfs,
     slurm::{
+        Version,
         beside::{JointSite, Options},
-        programs,
+        missing, programs,
     },
 };
 use proto_random::Random;
@@ -43,15 +44,20 @@ struct Fates {
 /// # Errors
 /// Slurm or the cluster does not start, or does not come back.
 pub fn survived(row: &Row<'_>, bench: &Bench) -> Result<(), String> {
-    if programs().is_none() {
-        row.void(
-            "all",
-            "Slurm needs root, namespaces, and the packages slurmctld, slurmd, slurm-client and munge",
-        );
-        return Ok(());
+    for version in Version::ALL {
+        if programs(version).is_none() {
+            row.void(&format!("{version}: all"), &missing(version));
+        } else {
+            survived_by(version, row, bench)?;
+        }
     }
+    Ok(())
+}
+
+fn survived_by(version: Version, row: &Row<'_>, bench: &Bench) -> Result<(), String> {
     let kills = if bench.quick { 6 } else { 50 };
-    let options = Options { nodes: &NODES, submit: "500ms", prolog: "2m", serve: &["--every", "2s"] };
+    let options =
+        Options { version, nodes: &NODES, submit: "500ms", prolog: "2m", serve: &["--every", "2s"] };
     let mut site = JointSite::up(&options)?;
     let (cpu, mut random, mut fates, mut seconds) =
         (Cpu::start(), Random::new(SEED), Fates::default(), Vec::new());
@@ -76,9 +82,9 @@ pub fn survived(row: &Row<'_>, bench: &Bench) -> Result<(), String> {
     let (cpu, sample) = (cpu.cores(), Sample::new(seconds));
     let peers = json!({"kills": kills, "jobs": kills * JOBS, "completed": fates.completed, "forgotten": fates.forgotten,
         "lost": fates.lost, "left": left.first()});
-    let line = |case, value: usize, goal| {
+    let line = |case: &str, value: usize, goal| {
         row.line(&Line {
-            case,
+            case: &format!("{version}: {case}"),
             value: value as f64,
             unit: "",
             goal,

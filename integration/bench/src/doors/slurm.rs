@@ -1,4 +1,4 @@
-//! S1: jobs submitted to a real Slurm through `job_submit.lua`, prolog and epilog, on eight servers in two pods.
+//! S1: jobs submitted to a real Slurm of each version through `job_submit.lua`, prolog and epilog, on eight servers in two pods.
 
 use std::{
     collections::BTreeMap,
@@ -7,8 +7,9 @@ use std::{
 };
 
 use integration_harness::slurm::{
+    Version,
     beside::{JointSite, Options},
-    programs,
+    missing, programs,
 };
 use proto_random::Random;
 use serde_json::{Value, json};
@@ -49,23 +50,28 @@ struct Seen {
 /// # Errors
 /// Slurm or the cluster does not start, or does not answer.
 pub fn placed(row: &Row<'_>, bench: &Bench) -> Result<(), String> {
-    if programs().is_none() {
-        row.void(
-            "all",
-            "Slurm needs root, namespaces, and the packages slurmctld, slurmd, slurm-client and munge",
-        );
-        return Ok(());
+    for version in Version::ALL {
+        if programs(version).is_none() {
+            row.void(&format!("{version}: all"), &missing(version));
+        } else {
+            placed_by(version, row, bench)?;
+        }
     }
+    Ok(())
+}
+
+fn placed_by(version: Version, row: &Row<'_>, bench: &Bench) -> Result<(), String> {
     let jobs = if bench.quick { 40 } else { 1000 };
-    let options = Options { nodes: &NODES, submit: "500ms", prolog: "2m", serve: &["--every", "2s"] };
+    let options =
+        Options { version, nodes: &NODES, submit: "500ms", prolog: "2m", serve: &["--every", "2s"] };
     let site = JointSite::up(&options)?;
     let cpu = Cpu::start();
     let (seen, asked, others) = run(&site, jobs)?;
     let left = left(&site)?;
     let cpu = cpu.cores();
     let share = 100.0 * (jobs - seen.wrong.len()) as f64 / jobs as f64;
-    let line = |case, value, unit, goal, sample: &Sample, peers: Value| {
-        row.line(&Line { case, value, unit, goal, sample, cpu, peers });
+    let line = |case: &str, value, unit, goal, sample: &Sample, peers: Value| {
+        row.line(&Line { case: &format!("{version}: {case}"), value, unit, goal, sample, cpu, peers });
     };
     let first: Vec<&String> = seen.wrong.iter().take(3).collect();
     let peers = json!({"jobs": jobs, "given_servers": seen.given, "shared_leaves": seen.together, "anywhere": seen.anywhere, "wrong": first});
