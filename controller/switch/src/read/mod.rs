@@ -3,6 +3,7 @@
 mod answer;
 mod fields;
 pub mod frr;
+mod ports;
 pub mod sonic;
 
 pub use answer::{Read, ReadError, Wrong};

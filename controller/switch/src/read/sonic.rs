@@ -10,6 +10,7 @@ use proto_profile::{
 use super::{
     answer::{Read, Wrong},
     fields::{At, Tables, members},
+    ports::Ports,
 };
 use crate::{
     render::{
@@ -39,11 +40,12 @@ pub(super) fn read(db: ConfigDb) -> Result<Read, Vec<Wrong>> {
     let mut tables = Tables { db, wrong: Vec::new(), unknown: Vec::new() };
     let state = device(&mut tables).map(|mut state| {
         let named = named(&mut tables);
-        ports(&mut tables, &mut state);
-        port_maps(&mut tables, &named, &mut state);
-        watchdogs(&mut tables, &mut state);
-        groups(&mut tables, &named, &mut state);
-        queues(&mut tables, &named, &mut state);
+        let mut ports = ports(&mut tables);
+        port_maps(&mut tables, &named, &mut ports);
+        watchdogs(&mut tables, &mut state.poll_ms, &mut ports);
+        groups(&mut tables, &named, &mut ports);
+        queues(&mut tables, &named, &mut ports);
+        state.ports = ports.done();
         state
     });
     match state {
@@ -196,7 +198,8 @@ fn bare(reference: &str) -> &str {
     inner.and_then(|text| text.split_once('|')).map_or(reference, |(_, name)| name)
 }
 
-fn ports(tables: &mut Tables, state: &mut SwitchState) {
+fn ports(tables: &mut Tables) -> Ports {
+    let mut ports = Ports::default();
     for (key, mut row) in tables.table("PORT") {
         let at = At::row("PORT", &key);
         let lanes = tables.text(at, &mut row, "lanes").unwrap_or_default();
@@ -214,7 +217,7 @@ fn ports(tables: &mut Tables, state: &mut SwitchState) {
             qos: PortQos::default(),
         };
         if let Some(name) = tables.name(at, &key) {
-            state.ports.insert(name, port);
+            ports.insert(name, port);
         }
     }
     for (site, row) in tables.table("CABLE_LENGTH") {
@@ -222,21 +225,22 @@ fn ports(tables: &mut Tables, state: &mut SwitchState) {
             let at = At::row("CABLE_LENGTH", &site).field(&port);
             let metres = length.text().and_then(|text| text.strip_suffix('m')).unwrap_or_default();
             let metres = tables.parsed(at, metres);
-            if let Some(port) = port_of(tables, state, at, &port) {
+            if let Some(port) = port_of(tables, &mut ports, at, &port) {
                 port.cable_m = metres;
             }
         }
     }
+    ports
 }
 
 /// The port of that name; noted where there is none.
 fn port_of<'a>(
     tables: &mut Tables,
-    state: &'a mut SwitchState,
+    ports: &'a mut Ports,
     at: At<'_>,
     name: &str,
 ) -> Option<&'a mut PortState> {
-    let port = state.ports.get_mut(name);
+    let port = ports.get_mut(name);
     if port.is_none() {
         tables.wrong(at, format!("there is no port {name:?}"));
     }
@@ -252,7 +256,7 @@ fn referred<T: Clone>(tables: &mut Tables, at: At<'_>, things: &BTreeMap<Text, T
     found
 }
 
-fn port_maps(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
+fn port_maps(tables: &mut Tables, named: &Named, ports: &mut Ports) {
     for (key, mut row) in tables.table("PORT_QOS_MAP") {
         // Of the switch as a whole; ports have their own.
         if key == "global" {
@@ -268,7 +272,7 @@ fn port_maps(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
         let pfc = priorities(tables, at, &mut row, "pfc_enable");
         let watched = priorities(tables, at, &mut row, "pfcwd_sw_enable");
         tables.rest(at, &row);
-        let Some(port) = port_of(tables, state, at, &key) else { continue };
+        let Some(port) = port_of(tables, ports, at, &key) else { continue };
         let qos = &mut port.qos;
         (qos.dscp_to_tc, qos.tc_to_group, qos.tc_to_queue, qos.priority_to_group, qos.priority_to_queue) =
             found;
@@ -289,7 +293,7 @@ fn priorities(tables: &mut Tables, at: At<'_>, row: &mut Row, field: &str) -> Pr
     set
 }
 
-fn watchdogs(tables: &mut Tables, state: &mut SwitchState) {
+fn watchdogs(tables: &mut Tables, poll_ms: &mut Option<u32>, ports: &mut Ports) {
     const ACTIONS: [(&str, WatchdogAction); 3] = [
         ("drop", WatchdogAction::Drop),
         ("forward", WatchdogAction::Forward),
@@ -298,7 +302,7 @@ fn watchdogs(tables: &mut Tables, state: &mut SwitchState) {
     for (key, mut row) in tables.table("PFC_WD") {
         let at = At::row("PFC_WD", &key);
         if key == "GLOBAL" {
-            state.poll_ms = tables.number(at, &mut row, "POLL_INTERVAL");
+            *poll_ms = tables.number(at, &mut row, "POLL_INTERVAL");
             tables.rest(at, &row);
             continue;
         }
@@ -307,13 +311,13 @@ fn watchdogs(tables: &mut Tables, state: &mut SwitchState) {
         let restoration_ms = tables.number(at, &mut row, "restoration_time").unwrap_or(0);
         tables.rest(at, &row);
         let dog = detection_ms.map(|detection_ms| PortWatchdog { action, detection_ms, restoration_ms });
-        if let Some(port) = port_of(tables, state, at, &key) {
+        if let Some(port) = port_of(tables, ports, at, &key) {
             port.qos.watchdog = dog;
         }
     }
 }
 
-fn groups(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
+fn groups(tables: &mut Tables, named: &Named, known: &mut Ports) {
     for (key, mut row) in tables.table("BUFFER_PG") {
         let at = At::row("BUFFER_PG", &key);
         let profile = tables.text(at, &mut row, "profile").unwrap_or_default();
@@ -326,7 +330,7 @@ fn groups(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
             continue;
         };
         for port in ports {
-            let port = port_of(tables, state, at, port);
+            let port = port_of(tables, known, at, port);
             if let (Some(port), Some(group)) = (port, &group) {
                 port.qos.groups.extend(numbers.clone().map(|number| (number, group.clone())));
             }
@@ -335,7 +339,7 @@ fn groups(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
     }
 }
 
-fn queues(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
+fn queues(tables: &mut Tables, named: &Named, ports: &mut Ports) {
     for (key, mut row) in tables.table("QUEUE") {
         let at = At::row("QUEUE", &key);
         let scheduler = tables.text(at, &mut row, "scheduler");
@@ -343,7 +347,7 @@ fn queues(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
         let marking = tables.text(at, &mut row, "wred_profile");
         let marking = marking.and_then(|name| referred(tables, at, &named.markings, &name));
         tables.rest(at, &row);
-        each_queue(tables, state, at, &key, |queue| {
+        each_queue(tables, ports, at, &key, |queue| {
             (queue.scheduler, queue.marking) = (scheduler, marking);
         });
     }
@@ -352,13 +356,13 @@ fn queues(tables: &mut Tables, named: &Named, state: &mut SwitchState) {
         let profile = tables.text(at, &mut row, "profile").unwrap_or_default();
         let buffer = referred(tables, at, &named.profiles, &profile);
         tables.rest(at, &row);
-        each_queue(tables, state, at, &key, |queue| queue.buffer.clone_from(&buffer));
+        each_queue(tables, ports, at, &key, |queue| queue.buffer.clone_from(&buffer));
     }
 }
 
 fn each_queue(
     tables: &mut Tables,
-    state: &mut SwitchState,
+    known: &mut Ports,
     at: At<'_>,
     key: &str,
     set: impl Fn(&mut crate::state::Queue),
@@ -368,7 +372,7 @@ fn each_queue(
         return;
     };
     for port in ports {
-        let Some(port) = port_of(tables, state, at, port) else { continue };
+        let Some(port) = port_of(tables, known, at, port) else { continue };
         numbers.clone().for_each(|number| set(port.qos.queues.entry(number).or_default()));
     }
 }

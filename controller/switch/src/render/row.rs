@@ -1,5 +1,6 @@
-//! A row of `config_db.json`: a few fields in one piece of memory. A map of its own for each row, made for many keys, was most of what a
-//! large fabric's tables weighed (row F9); litemap would do, but writes a row without fields as a list.
+//! A row of `config_db.json`: a few fields in one piece of memory, and none of its own for the one field that most rows have. A map of its
+//! own for each row, made for many keys, was most of what a large fabric's tables weighed (row F9); litemap would do, but writes a row
+//! without fields as a list.
 
 use std::{fmt, mem};
 
@@ -8,6 +9,7 @@ use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{MapAccess, SeqAccess, Visitor},
 };
+use smallvec::SmallVec;
 
 /// A name or a value: nearly all of a configuration's are so short that they need no memory of their own.
 pub type Text = CompactString;
@@ -63,13 +65,16 @@ impl Field {
 
 /// A row: its fields by name, in the order of the names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Row(Vec<(Text, Field)>);
+pub struct Row(Fields);
+
+/// Fields, the first of them where the row is.
+type Fields = SmallVec<[(Text, Field); 1]>;
 
 impl Row {
     /// One without fields.
     #[must_use]
-    pub const fn new() -> Self {
-        Self(Vec::new())
+    pub fn new() -> Self {
+        Self(Fields::new())
     }
 
     fn find(&self, field: &str) -> Result<usize, usize> {
@@ -110,7 +115,7 @@ impl Row {
 
     /// Keeps the fields for which `keep` holds.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Field) -> bool) {
-        self.0.retain_mut(|(name, value)| keep(name, value));
+        self.0.retain(|(name, value)| keep(name, value));
     }
 
     /// Names of the fields, in order.
@@ -125,13 +130,13 @@ impl Row {
 
     /// How many fields.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
@@ -154,7 +159,7 @@ impl FromIterator<(Text, Field)> for Row {
 
 impl IntoIterator for Row {
     type Item = (Text, Field);
-    type IntoIter = std::vec::IntoIter<(Text, Field)>;
+    type IntoIter = smallvec::IntoIter<[(Text, Field); 1]>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -169,9 +174,9 @@ impl Serialize for Row {
 
 impl<'de> Deserialize<'de> for Row {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Fields;
+        struct ByName;
 
-        impl<'de> Visitor<'de> for Fields {
+        impl<'de> Visitor<'de> for ByName {
             type Value = Row;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,7 +184,7 @@ impl<'de> Deserialize<'de> for Row {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Row, A::Error> {
-                let mut all: Vec<(Text, Field)> = Vec::new();
+                let mut all = Fields::new();
                 let mut in_order = true;
                 while let Some((name, value)) = fields.next_entry::<Text, Field>()? {
                     in_order &= all.last().is_none_or(|(last, _)| *last < name);
@@ -195,7 +200,7 @@ impl<'de> Deserialize<'de> for Row {
             }
         }
 
-        from.deserialize_map(Fields)
+        from.deserialize_map(ByName)
     }
 }
 

@@ -86,6 +86,9 @@ pub fn config_db(state: &SwitchState) -> ConfigDb {
         self::port(name, port, &mut db);
         qos(name, port, &mut used, &mut db);
     }
+    for (key, port) in by_key(state) {
+        classes(&key, port, &mut used, &mut db);
+    }
     named(&used, &mut db);
     db.done()
 }
@@ -160,15 +163,28 @@ fn qos(name: &Name, port: &PortState, used: &mut Used, db: &mut Draft) {
             .set("detection_time", dog.detection_ms)
             .set("restoration_time", dog.restoration_ms);
     }
-    for (group, buffer) in &qos.groups {
+}
+
+/// Ports with what keys of their groups and queues begin with, in the order of those keys, which is not that of the names: rows that come
+/// in order need not be put in order.
+fn by_key(state: &SwitchState) -> Vec<(Text, &PortState)> {
+    let key = |(name, port)| (format_compact!("{name}|"), port);
+    let mut ports: Vec<_> = state.ports.iter().map(key).collect();
+    ports.sort_by(|a, b| a.0.cmp(&b.0));
+    ports
+}
+
+/// Groups and queues of a port.
+fn classes(key: &str, port: &PortState, used: &mut Used, db: &mut Draft) {
+    for (group, buffer) in &port.qos.groups {
         let profile = match buffer {
             Group::Computed => "NULL".into(),
             Group::Fixed(buffer) => used.profiles.name(buffer, GroupProfile(buffer, port)),
         };
-        db.set("BUFFER_PG", &format_compact!("{key}|{group}"), "profile", profile);
+        db.set("BUFFER_PG", &format_compact!("{key}{group}"), "profile", profile);
     }
-    for (number, queue) in &qos.queues {
-        self::queue(&format_compact!("{key}|{number}"), port.speed, queue, used, db);
+    for (number, queue) in &port.qos.queues {
+        self::queue(&format_compact!("{key}{number}"), port.speed, queue, used, db);
     }
 }
 
