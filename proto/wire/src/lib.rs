@@ -1,11 +1,13 @@
 //! rail.v1 on the wire: generated code, its descriptors, and checked conversions to and from the domain.
 //!
 //! Nothing else lives here. `v1` is generated from `proto/rail/v1`; `convert` holds one file per noun, and
-//! every conversion into the domain names the field that is wrong; `rules` is what the schema allows of each field.
+//! every conversion into the domain names the field that is wrong; `rules` is what the schema allows of each field, and
+//! `json_schema` how JSON Schema says that.
 
 pub mod convert;
 mod descriptors;
 mod hidden;
+pub mod json_schema;
 pub mod rules;
 #[allow(
     missing_docs,

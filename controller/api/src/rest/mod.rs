@@ -1,6 +1,5 @@
 //! REST under /v1: the canonical JSON mapping of the same services, driven by one table of routes.
 
-mod bounds;
 mod examples;
 mod links;
 mod openapi;

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor};
-use proto_wire::rules::{Said, ValueRules};
+use proto_wire::{
+    json_schema as bounds,
+    rules::{Said, ValueRules},
+};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
     authz::{Access, Rpc},
     rest::{
-        bounds, examples, links, params,
+        examples, links, params,
         routes::{Body, OPENAPI, ROUTES, Route},
         transcode,
     },
@@ -76,7 +79,7 @@ fn own_operation() -> Json {
 fn operation(route: &Route, method: &MethodDescriptor, schemas: &mut Schemas) -> Json {
     let name = transcode::operation_id(method);
     let tag = method.parent_service().name().trim_end_matches("Service").to_owned();
-    let comment = comment(&method.parent_file(), method.path());
+    let comment = bounds::comment(&method.parent_file(), method.path());
     let mut operation = json!({
         "operationId": name,
         "tags": [tag],
@@ -150,7 +153,7 @@ fn parameter(field: &FieldDescriptor, place: &str, schemas: &mut Schemas) -> Jso
         "required": place == "path" || bounds::of(field).must_be_given(field),
         "schema": schemas.field(field),
     });
-    let comment = comment(&field.parent_file(), field.path());
+    let comment = bounds::comment(&field.parent_file(), field.path());
     if !comment.is_empty() {
         parameter["description"] = comment.into();
     }
@@ -171,7 +174,7 @@ impl Schemas {
 
     /// A message of which the path says some fields.
     fn message_without(&mut self, message: &MessageDescriptor, said: &[&str]) -> Json {
-        if let Some(schema) = well_known(message.full_name()) {
+        if let Some(schema) = bounds::well_known(message.full_name()) {
             return schema;
         }
         let name = schema_name(message.full_name());
@@ -204,7 +207,7 @@ impl Schemas {
             if rules.must_be_given(&field) {
                 required.push(field.json_name().to_owned());
             }
-            let comment = comment(&field.parent_file(), field.path());
+            let comment = bounds::comment(&field.parent_file(), field.path());
             if !comment.is_empty() {
                 // Beside a $ref a description is allowed since 3.1.
                 schema["description"] = comment.into();
@@ -218,7 +221,7 @@ impl Schemas {
         for alternatives in message.oneofs().filter_map(|oneof| bounds::one_of(&oneof)) {
             schema["allOf"] = alternatives;
         }
-        let comment = comment(&message.parent_file(), message.path());
+        let comment = bounds::comment(&message.parent_file(), message.path());
         if !comment.is_empty() {
             schema["description"] = comment.into();
         }
@@ -228,11 +231,8 @@ impl Schemas {
     fn enumeration(&mut self, of: &EnumDescriptor) -> Json {
         let name = schema_name(of.full_name());
         if self.wanted.insert(name.clone()) {
-            // The zero is what a field is that is not given.
-            let given = of.values().filter(|value| value.number() != 0);
-            let values: Vec<String> = given.map(|value| value.name().to_owned()).collect();
-            let mut schema = json!({"type": "string", "enum": values});
-            let comment = comment(&of.parent_file(), of.path());
+            let mut schema = json!({"type": "string", "enum": bounds::names(of)});
+            let comment = bounds::comment(&of.parent_file(), of.path());
             if !comment.is_empty() {
                 schema["description"] = comment.into();
             }
@@ -274,37 +274,12 @@ impl Schemas {
         match field.kind() {
             Kind::Message(message) => self.message(&message),
             Kind::Enum(of) => self.enumeration(&of),
-            Kind::Bool => json!({"type": "boolean"}),
-            Kind::String => json!({"type": "string"}),
-            Kind::Bytes => json!({"type": "string", "format": "byte", "contentEncoding": "base64"}),
-            Kind::Float => json!({"type": "number", "format": "float"}),
-            Kind::Double => json!({"type": "number", "format": "double"}),
-            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => json!({"type": "integer", "format": "int32"}),
-            Kind::Uint32 | Kind::Fixed32 => {
-                json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": u32::MAX})
-            }
-            // Canonical JSON writes 64-bit numbers as strings, because a double cannot hold them.
-            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => {
-                json!({"type": "string", "format": "int64", "pattern": "^-?(0|[1-9][0-9]*)$"})
-            }
-            Kind::Uint64 | Kind::Fixed64 => {
-                json!({"type": "string", "format": "uint64", "pattern": bounds::UINT64})
-            }
+            other => bounds::scalar(&other).unwrap_or_default(),
         }
     }
 
     fn all(self) -> Map<String, Json> {
         self.made
-    }
-}
-
-fn well_known(name: &str) -> Option<Json> {
-    match name {
-        "google.protobuf.Timestamp" => Some(json!({"type": "string", "format": "date-time"})),
-        "google.protobuf.Duration" => Some(
-            json!({"type": "string", "format": "duration-seconds", "pattern": bounds::length_of_time(None, None, None)}),
-        ),
-        _ => None,
     }
 }
 
@@ -334,14 +309,6 @@ fn error_schema() -> Json {
             },
         }},
     })
-}
-
-/// The comment above a declaration in its proto file.
-fn comment(file: &prost_reflect::FileDescriptor, path: &[i32]) -> String {
-    let proto = file.file_descriptor_proto();
-    let locations = proto.source_code_info.as_ref().map_or(&[][..], |info| &info.location);
-    let found = locations.iter().find(|location| location.path == path);
-    found.map_or_else(String::new, |location| location.leading_comments().trim().to_owned())
 }
 
 #[cfg(test)]

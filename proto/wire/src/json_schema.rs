@@ -1,8 +1,9 @@
-//! The rules of a field (`proto_wire::rules`) as JSON Schema says them.
+//! The rules of a field (`rules`), and types of values, as JSON Schema says them: for the OpenAPI document, and for Kubernetes' schemas.
 
-use prost_reflect::{FieldDescriptor, Kind, OneofDescriptor};
-use proto_wire::rules::{FieldRules, TextRules, ValueRules, field_rules, oneof_is_required, refuses_empty};
+use prost_reflect::{EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, OneofDescriptor};
 use serde_json::{Value as Json, json};
+
+use crate::rules::{FieldRules, TextRules, ValueRules, field_rules, oneof_is_required, refuses_empty};
 
 /// Nine digits behind the point, as canonical JSON has them.
 const FRACTION: &str = "(\\.[0-9]{1,9})?";
@@ -15,7 +16,59 @@ const LONGEST: u64 = 315_576_000_000;
 /// The texts of 64-bit numbers without a sign, in canonical JSON.
 pub const UINT64: &str = "^(0|[1-9][0-9]{0,18}|1[0-7][0-9]{18}|18[0-3][0-9]{17}|184[0-3][0-9]{16}|1844[0-5][0-9]{15}|18446[0-6][0-9]{14})$";
 
+/// The schema of one value of a type without parts; `None` of messages and enumerations.
+#[must_use]
+pub fn scalar(kind: &Kind) -> Option<Json> {
+    Some(match kind {
+        Kind::Message(_) | Kind::Enum(_) => return None,
+        Kind::Bool => json!({"type": "boolean"}),
+        Kind::String => json!({"type": "string"}),
+        Kind::Bytes => json!({"type": "string", "format": "byte", "contentEncoding": "base64"}),
+        Kind::Float => json!({"type": "number", "format": "float"}),
+        Kind::Double => json!({"type": "number", "format": "double"}),
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => json!({"type": "integer", "format": "int32"}),
+        Kind::Uint32 | Kind::Fixed32 => {
+            json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": u32::MAX})
+        }
+        // Canonical JSON writes 64-bit numbers as strings, because a double cannot hold them.
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => {
+            json!({"type": "string", "format": "int64", "pattern": "^-?(0|[1-9][0-9]*)$"})
+        }
+        Kind::Uint64 | Kind::Fixed64 => {
+            json!({"type": "string", "format": "uint64", "pattern": UINT64})
+        }
+    })
+}
+
+/// The schema of a message that has a form of its own in canonical JSON.
+#[must_use]
+pub fn well_known(name: &str) -> Option<Json> {
+    match name {
+        "google.protobuf.Timestamp" => Some(json!({"type": "string", "format": "date-time"})),
+        "google.protobuf.Duration" => Some(
+            json!({"type": "string", "format": "duration-seconds", "pattern": length_of_time(None, None, None)}),
+        ),
+        _ => None,
+    }
+}
+
+/// The names of an enumeration that may be given: the zero is what a field is that is not given.
+#[must_use]
+pub fn names(of: &EnumDescriptor) -> Vec<String> {
+    of.values().filter(|value| value.number() != 0).map(|value| value.name().to_owned()).collect()
+}
+
+/// The comment above a declaration in its proto file; empty where there is none.
+#[must_use]
+pub fn comment(file: &FileDescriptor, path: &[i32]) -> String {
+    let proto = file.file_descriptor_proto();
+    let locations = proto.source_code_info.as_ref().map_or(&[][..], |info| &info.location);
+    let found = locations.iter().find(|location| location.path == path);
+    found.map_or_else(String::new, |location| location.leading_comments().trim().to_owned())
+}
+
 /// The rules of a field. What the schema's options say wrong a test finds; here it is as if they said nothing.
+#[must_use]
 pub fn of(field: &FieldDescriptor) -> FieldRules {
     field_rules(field).unwrap_or_default()
 }
@@ -103,6 +156,7 @@ pub fn limit_members(schema: &mut Json, rules: &FieldRules) {
 
 /// That exactly one of a oneof's fields is given, if one must be. Within `allOf`: makers of clients take a schema that is a choice itself
 /// for several types.
+#[must_use]
 pub fn one_of(oneof: &OneofDescriptor) -> Option<Json> {
     let each: Vec<Json> = oneof.fields().map(|field| json!({"required": [field.json_name()]})).collect();
     oneof_is_required(oneof).then(|| json!([{"oneOf": each}]))
@@ -166,6 +220,7 @@ fn unsigned(bound: Option<i128>, absent: u64) -> u64 {
 }
 
 /// A pattern of the canonical texts of a length of time.
+#[must_use]
 pub fn length_of_time(least: Option<i64>, more_than: Option<i64>, most: Option<i64>) -> String {
     let seconds = |bound: Option<i64>, absent| bound.and_then(|n| u64::try_from(n).ok()).unwrap_or(absent);
     let most = seconds(most, LONGEST);
