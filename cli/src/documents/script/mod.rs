@@ -7,7 +7,7 @@ mod options;
 
 use std::time::Duration;
 
-use proto_model::{ArraySpec, JobName};
+use proto_model::{ArraySpec, JobName, StepRequest};
 use proto_wire::v1::{self, job_spec::Work};
 
 use self::options::{Meaning, meaning, written};
@@ -29,6 +29,10 @@ pub struct Script {
 const SLURM: &str = "export SLURM_JOB_NAME=\"${RAIL_JOB##*/}\" SLURM_JOB_ID=\"$RAIL_JOB_UID\" SLURM_PROCID=\"$RANK\" SLURM_NTASKS=\"$WORLD_SIZE\" \
 SLURM_NPROCS=\"$WORLD_SIZE\" SLURM_LOCALID=\"$LOCAL_RANK\" SLURM_NODEID=\"$NODE_RANK\" SLURMD_NODENAME=\"$RAIL_NODE\" \
 SLURM_SUBMIT_DIR=\"$PWD\"; [ -z \"${RAIL_ARRAY_INDEX-}\" ] || export SLURM_ARRAY_TASK_ID=\"$RAIL_ARRAY_INDEX\"";
+
+/// Starts any other program with the script as its file, which is gone from the disk before the program begins: the file's text and the
+/// program with its arguments are this shell's own.
+const AS_A_FILE: &str = "file=$(mktemp) && printf %s \"$1\" >\"$file\" && exec 3<\"$file\" && rm \"$file\" && shift && exec \"$@\" /proc/self/fd/3";
 
 /// Programs that take a script as an argument after `-c`, and understand [`SLURM`].
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
@@ -312,7 +316,11 @@ impl Reader {
                 [only] => only.clone(),
                 _ => v1::SelectorTerm { any_of: any, ..v1::SelectorTerm::default() },
             };
-            self.placement().selector.push(term);
+            // Said twice it is said.
+            let selector = &mut self.placement().selector;
+            if !selector.contains(&term) {
+                selector.push(term);
+            }
         }
         Ok(())
     }
@@ -346,7 +354,8 @@ impl Reader {
     fn licenses(&mut self, value: &str) -> Result<(), String> {
         for part in value.split(',') {
             let (name, count) = part.split_once(':').unwrap_or((part, "1"));
-            self.spec.licenses.insert(name.to_owned(), number(count)?);
+            let (name, count) = (self.named("license", name, "license")?, number(count)?);
+            self.spec.licenses.insert(name, count);
         }
         Ok(())
     }
@@ -387,6 +396,13 @@ impl Reader {
             }
         }
         gang.ranks_per_node = gang.ranks_per_node.max(1);
+        let most = StepRequest::RANKS_PER_NODE;
+        if gang.ranks_per_node > most {
+            let each = gang.ranks_per_node;
+            return wrong(format!(
+                "--ntasks: {each} tasks on a server, which has {most} ranks at most; ask for more --nodes"
+            ));
+        }
         if let Some(gpus) = self.gpus.filter(|_| gang.gpus_per_node == 0) {
             if !gpus.is_multiple_of(gang.nodes) {
                 return wrong(format!(
@@ -462,7 +478,7 @@ pub fn job_name(given: &str) -> String {
     name.trim_end_matches('-').to_owned()
 }
 
-/// The program of the first line, and the script for it.
+/// What runs the script: the program of its first line. Shells are told what scripts for Slurm look for, and so is what they start.
 fn command(name: &str, text: &str) -> Result<Vec<String>, Error> {
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let words: Vec<&str> = first.trim_start_matches("#!").split_whitespace().collect();
@@ -472,19 +488,15 @@ fn command(name: &str, text: &str) -> Result<Vec<String>, Error> {
         [] => return Err(Error::Document(format!("{name}:1:3: names no program"))),
     };
     let bare = program.rsplit('/').next().unwrap_or(program);
-    let script = if SHELLS.contains(&bare) {
-        format!("{SLURM}\n{rest}")
-    } else if bare.starts_with("python") {
-        format!("{first}\n{rest}")
-    } else {
-        let text = format!(
-            "{name}:1:3: `{program}` is no shell and no python; write a job file with the command to run"
-        );
-        return Err(Error::Document(text));
-    };
-    let options = ["-c".to_owned(), script].into_iter();
-    let own = SHELLS.contains(&bare).then(|| name.to_owned());
-    Ok(words.into_iter().map(str::to_owned).chain(options).chain(own).collect())
+    let words = words.iter().map(|word| (*word).to_owned());
+    if SHELLS.contains(&bare) {
+        return Ok(words.chain(["-c".to_owned(), format!("{SLURM}\n{rest}"), name.to_owned()]).collect());
+    }
+    if bare.starts_with("python") {
+        return Ok(words.chain(["-c".to_owned(), format!("{first}\n{rest}")]).collect());
+    }
+    let shell = ["/bin/sh".to_owned(), "-c".to_owned(), format!("{SLURM}\n{AS_A_FILE}")];
+    Ok(shell.into_iter().chain([name.to_owned(), text.to_owned()]).chain(words).collect())
 }
 
 #[cfg(test)]
@@ -624,10 +636,37 @@ mod tests {
         assert!(wrong("#SBATCH --exclusive=user").contains("--exclusive alone"));
         assert!(wrong("#SBATCH --constraint=a,b").contains("only & and |"));
         assert!(wrong("#SBATCH --comment=\"two words").contains("job.sh:2:1: a quote is not closed"));
-        assert!(read("x.pl", b"#!/usr/bin/perl\n").unwrap_err().to_string().contains("no shell"));
         let python = read("x.py", b"#!/usr/bin/env python3\nprint(1)\n").unwrap();
         let Some(Work::Command(command)) = python.job.spec.unwrap().work else { panic!() };
         assert_eq!(command.argv[..3], ["/usr/bin/env", "python3", "-c"]);
         assert!(is_script(b"#!/bin/sh") && !is_script(b"# yaml"));
+    }
+    /// What the script's command does here.
+    fn ran(text: &[u8]) -> std::process::Output {
+        let Some(Work::Command(command)) = read("job", text).unwrap().job.spec.unwrap().work else {
+            panic!()
+        };
+        let mut here = std::process::Command::new(&command.argv[0]);
+        here.args(&command.argv[1..]).env("RAIL_JOB", "lab/night").env("WORLD_SIZE", "1").output().unwrap()
+    }
+
+    #[test]
+    fn any_other_program_gets_the_script_as_a_file() {
+        let said = ran(b"#!/bin/cat -e\n#SBATCH -N1\nhello\n");
+        assert_eq!(said.stdout, b"#!/bin/cat -e$\n#SBATCH -N1$\nhello$\n");
+        let told = ran(b"#!/usr/bin/env -S sh -eu\necho \"$SLURM_NTASKS of $SLURM_JOB_NAME\"; exit 7\n");
+        assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(7), &b"1 of night\n"[..]));
+    }
+
+    #[test]
+    fn licenses_and_constraints_are_as_an_import_and_the_controller_have_them() {
+        let read = script("#SBATCH -L SCRATCH:2,db\n#SBATCH -C gpu\n#SBATCH -C gpu");
+        assert!(read.notes.iter().any(|note| note.contains("SCRATCH") && note.contains("scratch")));
+        let spec = read.job.spec.unwrap();
+        assert_eq!(spec.licenses.get("scratch"), Some(&2));
+        assert_eq!((spec.licenses.len(), spec.placement.unwrap().selector.len()), (2, 1));
+        assert!(
+            wrong("#SBATCH --ntasks=384").contains("--ntasks: 384 tasks on a server, which has 256 ranks")
+        );
     }
 }

@@ -252,7 +252,7 @@ pub fn written(text: &str) -> Result<Vec<Written>, String> {
             let rest = word.get(1 + short.len_utf8()..).filter(|rest| !rest.is_empty());
             (Some(known), known.long.to_owned(), rest.map(str::to_owned))
         } else {
-            all.push(Err(format!("`{word}` is no option; write --NAME=VALUE")));
+            stray(&mut all, &word);
             continue;
         };
         let takes = known.map_or(Perhaps, |one| one.takes);
@@ -269,9 +269,40 @@ pub fn written(text: &str) -> Result<Vec<Written>, String> {
     Ok(all)
 }
 
+/// Notes a word that is no option: most often it is the value of the one before it.
+fn stray(all: &mut Vec<Written>, word: &str) {
+    let wrong = match all.last() {
+        _ if matches!(word, "hetjob" | "packjob") => {
+            format!("`{word}`: parts of another shape are jobs of their own here; write a script for each")
+        }
+        Some(Ok((option, value))) if value.is_empty() => {
+            let wrong = format!("--{option}: `{word}` stands apart from it; write --{option}={word}");
+            all.pop();
+            wrong
+        }
+        _ => format!("`{word}` is no option; write --NAME=VALUE"),
+    };
+    all.push(Err(wrong));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_is_no_option_is_told_with_the_one_that_it_belongs_to() {
+        let wrong = |line: &str| -> Vec<String> {
+            written(line).unwrap().into_iter().filter_map(Result::err).collect()
+        };
+        assert_eq!(
+            wrong("--account= lab --nodes=2"),
+            ["--account: `lab` stands apart from it; write --account=lab"]
+        );
+        assert_eq!(
+            wrong("hetjob"),
+            ["`hetjob`: parts of another shape are jobs of their own here; write a script for each"]
+        );
+    }
 
     #[test]
     fn no_option_is_there_twice() {

@@ -95,7 +95,7 @@ fn outcome(cluster: &Cluster, file: &Path) -> Result<Outcome, String> {
     let place = format!("{}:", file.display());
     let option = |line: &str| {
         let text = line.trim_start_matches("error: ").strip_prefix(&place)?.split_once(':')?.1.trim();
-        text.starts_with('-').then(|| text.split([':', ' ']).next().unwrap_or_default().to_owned())
+        text.starts_with(['-', '`']).then(|| text.split([':', ' ']).next().unwrap_or_default().to_owned())
     };
     let lines = said.lines().filter(|line| !line.starts_with("note: "));
     let options: Option<Vec<String>> = lines.map(option).collect();
