@@ -1,3 +1,7 @@
-//! `rail-operator`.
+//! rail-operator: Railyard's resources as Kubernetes' own, and the health of rails on its Nodes.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    controller_kubernetes::cli::main()
+}

@@ -142,6 +142,7 @@ fn is_command(text: &str) -> bool {
         "rail-engine ",
         "rail-switch-agent ",
         "rail-dra-driver ",
+        "rail-operator ",
         "cargo ",
         "$ ",
     ];

@@ -10,8 +10,15 @@ use super::help::{self, Entry, Page};
 use crate::process::{self, Result};
 
 /// Programs with subcommands, each with a page of its own.
-pub const PROGRAMS: [&str; 6] =
-    ["railctl", "rail-controller", "rail-node-agent", "rail-engine", "rail-switch-agent", "rail-dra-driver"];
+pub const PROGRAMS: [&str; 7] = [
+    "railctl",
+    "rail-controller",
+    "rail-node-agent",
+    "rail-engine",
+    "rail-switch-agent",
+    "rail-dra-driver",
+    "rail-operator",
+];
 /// Parts that all commands of railctl have: told once.
 const COMMON: &str = "Connection";
 /// What `rail-rank` says is no help as clap writes it: it has no options.

@@ -1,0 +1,73 @@
+//! Settings. Every one is a flag and a variable; a flag wins.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Args;
+use proto_rpc::{Endpoint, telemetry::LogFormat};
+
+/// `rail-operator run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArguments {
+    /// Railyard's controller: https://host:port; several addresses by commas
+    #[arg(long, env = "RAIL_CONTROLLER", value_delimiter = ',', required = true)]
+    pub controller: Vec<Endpoint>,
+    /// Certificate of the controller's authority, PEM
+    #[arg(long, env = "RAIL_CA", value_name = "FILE")]
+    pub ca: PathBuf,
+    /// File with a token of an administrator, as `railctl tenant issue-token` prints it; it is read again when it changes
+    #[arg(long, env = "RAIL_TOKEN_FILE", value_name = "FILE", required_unless_present = "cert")]
+    pub token_file: Option<PathBuf>,
+    /// Certificate of an administrator, PEM, in place of a token
+    #[arg(long, env = "RAIL_CERT", value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Key of that certificate, PEM
+    #[arg(long, env = "RAIL_KEY", value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// The API server; default: that of the cluster in which the operator runs as a pod
+    #[arg(long, env = "RAIL_API_SERVER", value_name = "URL")]
+    pub api_server: Option<Endpoint>,
+    /// Certificate of the API server's authority, PEM
+    #[arg(
+        long,
+        env = "RAIL_API_CA",
+        value_name = "FILE",
+        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+    )]
+    pub api_ca: PathBuf,
+    /// File with the token of the operator's service account; it is read for each call
+    #[arg(
+        long,
+        env = "RAIL_API_TOKEN",
+        value_name = "FILE",
+        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    )]
+    pub api_token: PathBuf,
+    /// Namespace of the lease by which one of several operators acts
+    #[arg(long, env = "RAIL_LEASE_NAMESPACE", value_name = "NAMESPACE", default_value = "railyard")]
+    pub lease_namespace: String,
+    /// This operator's name in the lease, different for each: metadata.name of its pod
+    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    pub name: String,
+    /// How often Nodes are compared with their servers' rails, in seconds
+    #[arg(long, env = "RAIL_EVERY", value_name = "SECONDS", default_value = "15", value_parser = seconds)]
+    pub every: Duration,
+    /// Leave conditions, taints and labels of Nodes alone
+    #[arg(long, env = "RAIL_NO_NODES")]
+    pub no_nodes: bool,
+    /// Where /metrics, /livez, /readyz and /healthz are served, unencrypted; they tell no secret
+    #[arg(long, env = "RAIL_METRICS", value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    pub metrics: SocketAddr,
+    /// Level or filter of this process's own log
+    #[arg(long, env = "RAIL_LOG", default_value = "info")]
+    pub log: String,
+    /// text or json
+    #[arg(long, env = "RAIL_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
+        _ => Err("is no number of seconds from 1 to 3600".to_owned()),
+    }
+}
