@@ -62,32 +62,26 @@ impl Publisher {
         let uid = node["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let node = NodeRef { name: self.node.clone(), uid };
         let found = self.kube.get(&format!("{SLICES}/{}", slice::name(&self.node))).await?;
-        let unfit = self.unfit(found.as_ref(), &node, devices).await?;
+        let unfit = self.unfit(&node, devices).await?;
         let change = slice::change(found.as_ref(), &node, devices, unfit)?;
-        let Some(stored) = self.write(&change, Writing::Done).await? else { return Ok(false) };
+        let Some(stored) = self.write(&change).await? else { return Ok(false) };
         if unfit == UnfitRails::Tainted && has_unfit(devices) && !slice::keeps_taints(&stored) {
             // It said otherwise when it was asked: another API server of the cluster answered.
             self.taints = Some(false);
             let again = slice::change(Some(&stored), &node, devices, UnfitRails::LeftOut)?;
-            self.write(&again, Writing::Done).await?;
+            self.write(&again).await?;
         }
         Ok(true)
     }
 
     /// What becomes of rails that no new job should use. An API server without the feature drops taints in silence, and pods would be given the rails
-    /// all the same: so it is asked what it would store.
-    async fn unfit(
-        &mut self,
-        found: Option<&Value>,
-        node: &NodeRef,
-        devices: &[RailDevice],
-    ) -> Result<UnfitRails, PublishError> {
-        if self.taints.is_none() && has_unfit(devices) {
-            let change = slice::change(found, node, devices, UnfitRails::Tainted)?;
-            let kept = match (self.write(&change, Writing::Tried).await?, found) {
-                (Some(would), _) => slice::keeps_taints(&would),
-                (None, found) => found.is_some_and(slice::keeps_taints),
-            };
+    /// all the same: so it is asked what it would store. Taints that it has stored while it had the feature it keeps without it, and its scheduler does
+    /// not heed them: so it is asked about a slice that is not there.
+    async fn unfit(&mut self, node: &NodeRef, devices: &[RailDevice]) -> Result<UnfitRails, PublishError> {
+        if self.taints.is_none()
+            && let Some(trial) = slice::trial(node, devices)
+        {
+            let kept = slice::keeps_taints(&self.kube.create(SLICES, &trial, Writing::Tried).await?);
             if !kept {
                 tracing::warn!(
                     "this cluster does not keep taints of devices (feature gate DRADeviceTaints): unfit rails are left out instead"
@@ -98,13 +92,13 @@ impl Publisher {
         Ok(if self.taints == Some(false) { UnfitRails::LeftOut } else { UnfitRails::Tainted })
     }
 
-    async fn write(&self, change: &Change, writing: Writing) -> Result<Option<Value>, KubeError> {
+    async fn write(&self, change: &Change) -> Result<Option<Value>, KubeError> {
         match change {
             Change::None => Ok(None),
-            Change::Create(object) => self.kube.create(SLICES, object, writing).await.map(Some),
+            Change::Create(object) => self.kube.create(SLICES, object, Writing::Done).await.map(Some),
             Change::Replace(object) => {
                 let path = format!("{SLICES}/{}", slice::name(&self.node));
-                self.kube.replace(&path, object, writing).await.map(Some)
+                self.kube.replace(&path, object, Writing::Done).await.map(Some)
             }
         }
     }

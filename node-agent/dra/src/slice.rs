@@ -180,6 +180,15 @@ pub fn change(
     Ok(Change::Replace(object(node, generation, &devices, Some(&metadata.resource_version))))
 }
 
+/// A slice of another name with one device that has a taint, to ask what the API server would keep of it; `None` where every rail is fit.
+#[must_use]
+pub fn trial(node: &NodeRef, devices: &[RailDevice]) -> Option<Value> {
+    let unfit = devices.iter().find(|device| matches!(device.fitness, Fitness::Unfit(_)))?;
+    let mut object = object(node, 1, &published(std::slice::from_ref(unfit), UnfitRails::Tainted), None);
+    object["metadata"]["name"] = format!("{}-trial", name(&node.name)).into();
+    Some(object)
+}
+
 /// Whether a slice that was to have taints has them, as the API server would keep or has kept it.
 #[must_use]
 pub fn keeps_taints(kept: &Value) -> bool {
@@ -305,6 +314,11 @@ mod tests {
         let taint = json!([{"key": TAINT, "value": "LinkDown", "effect": "NoSchedule"}]);
         assert_eq!(tainted["spec"]["devices"][2]["taints"], taint);
         assert!(keeps_taints(&tainted));
+        let asked = trial(&node(), &all).unwrap();
+        assert_eq!(asked["metadata"]["name"], "n0-rails-trial");
+        assert_eq!(asked["spec"]["devices"].as_array().unwrap().len(), 1);
+        assert!(keeps_taints(&asked));
+        assert_eq!(trial(&node(), &all[..2]), None, "there is nothing to ask");
         let left_out = created(&all, UnfitRails::LeftOut);
         assert_eq!(left_out["spec"]["devices"].as_array().unwrap().len(), 3);
         assert!(!keeps_taints(&left_out));

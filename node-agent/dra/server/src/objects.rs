@@ -67,9 +67,11 @@ impl Objects {
         }
         let uid =
             before.map_or_else(|| format!("uid-{}", self.version), |object| text(&object["metadata"]["uid"]));
+        // A field that is in use stays, whether its feature is on or not.
+        let in_use = before.is_some_and(has_taints);
         for device in object["spec"]["devices"].as_array_mut().into_iter().flatten() {
             let Some(device) = device.as_object_mut() else { continue };
-            if !self.keeps_taints {
+            if !self.keeps_taints && !in_use {
                 device.remove("taints");
             }
             for taint in device.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -86,6 +88,11 @@ impl Objects {
         }
         (if create { 201 } else { 200 }, object)
     }
+}
+
+fn has_taints(slice: &Value) -> bool {
+    let devices = slice["spec"]["devices"].as_array().into_iter().flatten();
+    devices.filter_map(|device| device["taints"].as_array()).any(|taints| !taints.is_empty())
 }
 
 fn text(value: &Value) -> String {

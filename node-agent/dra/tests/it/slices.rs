@@ -43,6 +43,20 @@ async fn where_taints_are_dropped_an_unfit_rail_is_left_out_from_the_first_write
     within(&site, "the log says so", async || site.log().contains("DRADeviceTaints")).await;
 }
 
+/// The feature is switched off in a cluster that had it: what has taints keeps them, and nobody heeds them.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_taints_of_before_are_kept_and_new_ones_dropped_an_unfit_rail_is_left_out() {
+    let site = Site::new(Path::new(env!("CARGO_BIN_EXE_rail-dra-driver")), 4).await;
+    site.write_inventory(4, |k| k != 2);
+    site.start().await;
+    within(&site, "four rails are published", async || devices(&site).len() == 4).await;
+    assert_eq!(devices(&site)[2]["taints"][0]["value"], "LinkDown");
+    site.kill();
+    site.api.objects().keeps_taints = false;
+    site.start().await;
+    within(&site, "three rails are published", async || devices(&site).len() == 3).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slice_that_somebody_deletes_comes_back_with_the_next_change_and_a_foreign_one_stays() {
     let site = site().await;
