@@ -7,9 +7,11 @@
 mod api;
 mod kubelet;
 mod objects;
+mod server;
 mod site;
 
 pub use api::{ApiServer, Fault};
 pub use kubelet::{Answer, Interface, Kubelet};
 pub use objects::Objects;
-pub use site::{NODE, Site, claim, within};
+pub use server::{Server, within};
+pub use site::{NODE, Site, claim};
