@@ -43,7 +43,11 @@ pub fn tied(program: &Path) -> Command {
     Command::new(program)
 }
 
-fn free_port() -> Result<SocketAddr, String> {
+/// A port of loopback that is free now.
+///
+/// # Errors
+/// There is none.
+pub fn free_port() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     listener.map_err(|error| format!("no free port: {error}"))
 }

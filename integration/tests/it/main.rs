@@ -23,6 +23,7 @@ mod frr;
 mod house;
 mod inputs;
 mod jobs;
+mod kubernetes;
 mod leftovers;
 mod messages;
 mod netns;

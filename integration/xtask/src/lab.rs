@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{process::Result, sonic};
+use crate::{kube, process::Result, sonic};
 
 pub use bench::run as bench;
 pub use suite::Suite;
@@ -35,8 +35,9 @@ The guest is Debian's kernel under plain emulation. Its rails are veth pairs a0-
 each end; host A has 10.R.0.1 on rail R, host B 10.R.0.2. See integration/lab/rails.sh. \
 Suites on class of service load the lab's own NICs, integration/lab/labnic, which make and gcc build from Debian's kernel headers.")]
 pub struct Args {
-    /// What to run: smoke (a minute and a half; also part of `cargo xtask test`), all of it, or one suite by its name; or sonic, which is no
-    /// guest: SONiC's own configuration code in a Debian root, asked about what is rendered.
+    /// What to run: smoke (a minute and a half; also part of `cargo xtask test`), all of it, or one suite by its name; or one of those that
+    /// are no guest: sonic, SONiC's own configuration code in a Debian root, asked about what is rendered; kube, a real Kubernetes without a cluster,
+    /// which allocates rails.
     #[arg(default_value = "smoke")]
     what: String,
     /// Only make the guest's image.
@@ -48,8 +49,11 @@ pub struct Args {
     /// Say what suites there are.
     #[arg(long)]
     list: bool,
-    #[command(flatten)]
-    sonic: sonic::Args,
+    /// What sonic and kube are made from; needed once. For sonic a folder with sonic-buildimage, sonic-utilities and sonic-swss-common (of
+    /// sonic-net), by default $RAIL_LAB_SONIC; for kube a clone of openshift/microshift, with files or bare, or a Kubernetes with its vendor folder,
+    /// by default $RAIL_LAB_KUBE.
+    #[arg(long, value_name = "DIR")]
+    sources: Option<PathBuf>,
 }
 
 /// Runs what the arguments say.
@@ -63,8 +67,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if args.what == "sonic" {
-        return sonic::run(&args.sonic);
+    match args.what.as_str() {
+        "sonic" => return sonic::run(args.sources.as_deref()),
+        "kube" => return kube::run(args.sources.as_deref()),
+        _ => {}
     }
     let suites = suite::named(&args.what)?;
     let outcome = if args.prepare {

@@ -9,6 +9,7 @@ mod dist;
 mod docs;
 mod examples;
 mod fuzz;
+mod kube;
 mod lab;
 mod map;
 mod peers;
@@ -49,7 +50,8 @@ enum Command {
     Attack(attack::Args),
     /// Feed every decoder hostile bytes; needs a nightly compiler.
     Fuzz(fuzz::Args),
-    /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails; or `lab sonic`, SONiC's own configuration code.
+    /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails; or `lab sonic`, SONiC's own configuration code;
+    /// or `lab kube`, a real Kubernetes.
     Lab(lab::Args),
     /// Tests of the code that shares memory, speaks C or calls the kernel by itself, under memcheck, an interpreter and the
     /// compiler's sanitizers.

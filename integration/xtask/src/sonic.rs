@@ -8,15 +8,6 @@ use std::{
 
 use crate::process::{self, Result};
 
-/// Options of `cargo xtask lab sonic`. They stand among those of `cargo xtask lab`, which have a group of the same name.
-#[derive(clap::Args)]
-#[group(skip)]
-pub struct Args {
-    /// Folder with sonic-buildimage, sonic-utilities and sonic-swss-common (of sonic-net), by default $RAIL_LAB_SONIC; needed once.
-    #[arg(long, value_name = "DIR")]
-    sources: Option<PathBuf>,
-}
-
 /// The models' folder, and rail-yang, which is built where cmake and libpcre2 are. An error says what is absent.
 ///
 /// # Errors
@@ -73,13 +64,13 @@ pub fn lend(command: &mut Command) -> Vec<String> {
     absent
 }
 
-/// Makes the root where it is missing, and runs the tests that ask what is in it.
+/// Makes the root where it is missing, of these sources or of $RAIL_LAB_SONIC's, and runs the tests that ask what is in it.
 ///
 /// # Errors
 /// A test fails. What cannot be had here is exit code 2 and no error.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(sources: Option<&Path>) -> Result<ExitCode> {
     if root().is_err()
-        && let Err(error) = make(args)
+        && let Err(error) = make(sources)
     {
         eprintln!("the root with SONiC's configuration code cannot be made here: {error}");
         return Ok(ExitCode::from(2));
@@ -92,7 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     process::exit_code(tests)
 }
 
-fn make(args: &Args) -> Result<()> {
+fn make(sources: Option<&Path>) -> Result<()> {
     const CODE: [(&str, &str); 6] = [
         ("sonic-swss-common", ""),
         ("sonic-utilities", "generic_config_updater"),
@@ -101,7 +92,8 @@ fn make(args: &Args) -> Result<()> {
         ("sonic-buildimage", "src/sonic-config-engine"),
         ("sonic-buildimage", "src/sonic-py-common"),
     ];
-    let sources = args.sources.clone().or_else(|| std::env::var_os("RAIL_LAB_SONIC").map(PathBuf::from));
+    let sources =
+        sources.map(Path::to_owned).or_else(|| std::env::var_os("RAIL_LAB_SONIC").map(PathBuf::from));
     let sources = sources.ok_or("no sources: --sources DIR or RAIL_LAB_SONIC")?;
     let missing =
         CODE.iter().map(|(name, part)| sources.join(name).join(part)).find(|folder| !folder.is_dir());

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    attack, chaos, disk, docs, examples, lab,
+    attack, chaos, disk, docs, examples, kube, lab,
     process::{self, Result},
     sonic, sound, stack, tools, torch,
 };
@@ -214,6 +214,9 @@ fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
     }
     for absent in sonic::lend(&mut cargo) {
         println!("    without {absent}");
+    }
+    if let Err(error) = kube::lend(&mut cargo) {
+        println!("    without a real Kubernetes: {error}");
     }
     chaos::lend(&mut cargo);
     match lab::headers() {

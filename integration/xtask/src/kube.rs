@@ -1,0 +1,133 @@
+//! A real Kubernetes for tests on a developer's machine, without a cluster (`cargo xtask lab kube`): its programs, built once into the target
+//! directory. No registry has them, and their source is never in the repository: a machine has it in a folder that an option or a variable names.
+
+mod source;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use crate::{
+    chaos, disk,
+    process::{self, Result},
+    tools,
+};
+
+/// What is built; `integration-harness` starts these.
+const PROGRAMS: [&str; 4] = ["kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl"];
+/// The oldest release with what the driver needs: `resource.k8s.io/v1`.
+const OLDEST_MINOR: u32 = 34;
+/// Bytes that its source, the compiler's cache and the programs take while they are built.
+const ROOM: u64 = 6 << 30;
+
+/// Runs the tests that need a real Kubernetes, and builds it first where it is missing.
+///
+/// # Errors
+/// A test fails. What cannot be had here is exit code 2 and no error.
+pub fn run(sources: Option<&Path>) -> Result<ExitCode> {
+    let variable = std::env::var_os("RAIL_LAB_KUBE").filter(|folder| !folder.is_empty());
+    let sources = sources.map(Path::to_owned).or_else(|| variable.map(PathBuf::from));
+    if programs().is_err()
+        && let Err(error) = make(sources.as_deref())
+    {
+        eprintln!("Kubernetes cannot be built here: {error}");
+        return Ok(ExitCode::from(2));
+    }
+    // The driver is built with its own tests, of which none has such a name.
+    let mut tests =
+        process::cargo(["test", "--quiet", "-p", "integration", "-p", "node-agent-dra", "--test", "it"]);
+    tests.args(["--", "kubernetes::", "--show-output"]);
+    tests.env("RAIL_BIN_DIR", process::target_dir()?.join("debug"));
+    chaos::lend(&mut tests);
+    if let Err(error) = lend(&mut tests) {
+        println!("    without Kubernetes: {error}");
+    }
+    process::exit_code(tests)
+}
+
+/// Lends a command the folder with the programs.
+///
+/// # Errors
+/// There is none; says what makes it.
+pub fn lend(command: &mut Command) -> Result<()> {
+    command.env("RAIL_TEST_KUBE", programs()?);
+    Ok(())
+}
+
+/// The folder with the programs: `RAIL_TEST_KUBE`, or what was built into the target directory.
+fn programs() -> Result<PathBuf> {
+    let folder = folder()?;
+    match PROGRAMS.iter().find(|name| !folder.join(name).exists()) {
+        None => Ok(folder),
+        Some(missing) => Err(format!(
+            "{} has no {missing}; `cargo xtask lab kube --sources DIR` builds it",
+            folder.display()
+        )
+        .into()),
+    }
+}
+
+fn folder() -> Result<PathBuf> {
+    match std::env::var_os("RAIL_TEST_KUBE").filter(|folder| !folder.is_empty()) {
+        Some(folder) => Ok(std::path::absolute(folder)?),
+        None => Ok(process::target_dir()?.join("tools/kube")),
+    }
+}
+
+fn make(sources: Option<&Path>) -> Result<()> {
+    let sources = sources.ok_or(
+        "no sources: --sources DIR or RAIL_LAB_KUBE, a clone of openshift/microshift or a Kubernetes with its vendor folder",
+    )?;
+    let folder = folder()?;
+    let scratch = process::target_dir()?.join("tools/kube-build");
+    fs::create_dir_all(&scratch)?;
+    disk::check(&scratch, ROOM)?;
+    let source = source::find(sources, &scratch)?;
+    let go = go(&source)?;
+    let minor = source::minor(&source)?;
+    if minor < OLDEST_MINOR {
+        return Err(format!(
+            "{} is Kubernetes 1.{minor}, which has no resource.k8s.io/v1: 1.{OLDEST_MINOR} is the oldest",
+            source.display()
+        )
+        .into());
+    }
+    fs::create_dir_all(&folder)?;
+    for name in PROGRAMS {
+        if folder.join(name).exists() {
+            continue;
+        }
+        println!("    building {name} of Kubernetes 1.{minor} (minutes)");
+        process::run(build(&go, &source, &scratch, minor, &folder.join(name)))?;
+    }
+    // Gigabytes that nobody needs again.
+    fs::remove_dir_all(scratch)?;
+    Ok(())
+}
+
+/// `go build` of one program, without network, from the vendor folder alone.
+fn build(go: &Path, source: &Path, scratch: &Path, minor: u32, program: &Path) -> Command {
+    let version = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {version}.gitVersion=v1.{minor}.0+lab -X {version}.gitMajor=1 -X {version}.gitMinor={minor}"
+    );
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let mut command = Command::new(go);
+    command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(program);
+    command.arg(format!("./cmd/{name}")).current_dir(source);
+    command.env("GOCACHE", scratch.join("cache")).env("GOPATH", scratch.join("path"));
+    let settings =
+        [("GOFLAGS", "-mod=vendor"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")];
+    command.envs(settings);
+    command
+}
+
+/// The Go that go.mod asks for, or a later one.
+fn go(source: &Path) -> Result<PathBuf> {
+    let text = fs::read_to_string(source.join("go.mod"))?;
+    let wanted =
+        text.lines().find_map(|line| line.strip_prefix("go ")).ok_or("go.mod names no version of Go")?;
+    tools::go_from(wanted.trim())
+}
