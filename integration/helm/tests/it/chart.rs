@@ -129,7 +129,7 @@ pub fn sites() -> Vec<(&'static str, Value)> {
             "etcd",
             merge(json!({
                 "imagePullSecrets": ["pull"],
-                "operator": {"enabled": true, "secretName": "administrator"},
+                "operator": {"enabled": true},
                 "controller": {
                     "store": {"kind": "etcd", "etcd": {"endpoints": ["https://e0:2379", "https://e1:2379"], "secretName": "etcd", "user": "rail"}},
                     "authority": {"secretName": "authority"}, "passphrase": {"secretName": "words"},
@@ -142,7 +142,7 @@ pub fn sites() -> Vec<(&'static str, Value)> {
             "monitored",
             merge(json!({
                 "agent": {"enabled": true, "lldp": "networkd"},
-                "operator": {"enabled": true, "secretName": "administrator", "manageNodes": false},
+                "operator": {"enabled": true, "manageNodes": false},
                 "metrics": {"proxy": proxy, "prometheusRule": {"enabled": true, "labels": {"team": "rails"}},
                     "serviceMonitor": {"enabled": true, "serviceAccount": {"name": "prometheus", "namespace": "monitoring"}}},
             })),

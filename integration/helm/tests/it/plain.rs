@@ -1,10 +1,13 @@
 //! `deploy/kubernetes` is what the chart makes of the driver alone; `RAILYARD_BLESS=1` writes it anew.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::chart::{rendered, root};
+use crate::{
+    chart::{manifests, rendered, root},
+    yaml,
+};
 
 const HEAD: &str = "\
 # rail-dra-driver on every server with rails: its rights, and a DaemonSet. Yours to put in: the image, the controller, and the label of the servers.
@@ -49,4 +52,40 @@ fn the_plain_manifests_are_what_the_chart_makes() {
         let first = lines.find(|((one, other), _)| one != other);
         assert!(there == text, "{name}: RAILYARD_BLESS=1 writes it anew; first other line: {first:?}");
     }
+}
+
+/// Of the operator's plain manifests rights and settings are compared: they are written by hand.
+#[test]
+fn the_plain_operator_has_the_rights_and_settings_of_the_charts() {
+    // A release without it has no such file.
+    let Ok(text) = fs::read_to_string(root().join("deploy/kubernetes/operator.yaml")) else { return };
+    let plain = yaml::documents(&text).unwrap();
+    let values = json!({"image": {"repository": "registry.example/railyard"}, "operator": {"enabled": true}});
+    let Some(files) = rendered(&values) else { return };
+    let all = manifests(&files.unwrap());
+    let of_operator = |one: &&Value| one["metadata"]["labels"]["app.kubernetes.io/component"] == "operator";
+    let chart: Vec<&Value> = all.iter().filter(of_operator).collect();
+    let one = |all: &[&Value], kind: &str| -> Value {
+        let found: Vec<&&Value> = all.iter().filter(|one| one["kind"] == kind).collect();
+        assert_eq!(found.len(), 1, "{kind}");
+        (*found[0]).clone()
+    };
+    let plain: Vec<&Value> = plain.iter().collect();
+    for kind in ["ClusterRole", "Role"] {
+        assert_eq!(one(&chart, kind)["rules"], one(&plain, kind)["rules"], "{kind}");
+    }
+    let (chart, plain) = (one(&chart, "Deployment"), one(&plain, "Deployment"));
+    let pod = |deployment: &Value| deployment["spec"]["template"]["spec"].clone();
+    let container = |deployment: &Value| pod(deployment)["containers"][0].clone();
+    assert_eq!(chart["spec"]["replicas"], plain["spec"]["replicas"]);
+    assert_eq!(pod(&chart)["terminationGracePeriodSeconds"], pod(&plain)["terminationGracePeriodSeconds"]);
+    assert_eq!(pod(&chart)["volumes"], pod(&plain)["volumes"]);
+    for part in ["command", "ports", "volumeMounts", "resources"] {
+        assert_eq!(container(&chart)[part], container(&plain)[part], "{part}");
+    }
+    let variables = |deployment: &Value| -> BTreeSet<String> {
+        let env = container(deployment)["env"].clone();
+        env.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(variables(&plain).is_subset(&variables(&chart)));
 }

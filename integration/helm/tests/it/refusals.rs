@@ -62,7 +62,7 @@ fn bad_values_are_refused_with_what_to_do() {
         ("agent.lldp", json!("yes"), "agent.lldp: yes is none of [none lldpd networkd]"),
         ("dra.rails", json!("by-hand"), "dra.rails"),
         ("dra.kubeletDir", json!("var/lib/kubelet"), "dra.kubeletDir"),
-        ("operator.enabled", json!(true), "operator.secretName is empty: name a Secret with ca.pem"),
+        ("operator.secretName", json!(""), "operator.secretName: \"\" does not match"),
         ("operator.replicas", json!(0), "operator.replicas: 0 is below 1"),
         ("metrics.serviceMonitor.enabled", json!(true), "Enable the proxy and name its image"),
         ("metrics.proxy.enabled", json!(true), "metrics.proxy.image.repository is empty"),

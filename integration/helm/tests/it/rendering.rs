@@ -105,7 +105,7 @@ fn every_manifest_says_what_it_is() {
 #[test]
 fn every_reference_leads_somewhere() {
     // Secrets are the administrator's, as NOTES.txt and values.yaml say.
-    let secrets = ["railyard", "railyard-join", "etcd", "authority", "words", "administrator"];
+    let secrets = ["railyard", "railyard-join", "etcd", "authority", "words", "railyard-operator"];
     each(|site, manifests| {
         let there: BTreeSet<(&str, &str)> = manifests.iter().map(|one| (kind(one), name(one))).collect();
         let has = |kind: &'static str, name: &str| there.iter().any(|own| *own == (kind, name));
