@@ -10,8 +10,8 @@ use super::DocumentFormat;
 pub enum KubernetesCommand {
     /// Print a NetworkAttachmentDefinition of Multus for each rail of the fabric, for sites whose pods get rails without `rail-dra-driver`
     ///
-    /// A fabric document says which NIC serves which rail. In what depends on the rail, {k} stands for its index: --device, --resource,
-    /// --range and --exclude. All that is wrong is told at once.
+    /// A fabric document says which NIC serves which rail. In what depends on the rail, {k} stands for its index, and {p} for that of
+    /// the plane: --device, --resource, --range and --exclude. All that is wrong is told at once.
     #[command(
         after_help = "Example:\n  railctl kubernetes networks -f fabric.yaml --device rail{k} --mtu 9000 --ipam whereabouts --range 10.{k}.0.0/16\n  railctl kubernetes networks --type sriov --resource railyard.io/rail{k} --vlan 100 --rdma | kubectl apply -f -"
     )]
@@ -26,7 +26,7 @@ pub enum NetworkType {
     HostDevice,
     /// An interface with an address of its own on the NIC, which the server keeps
     Macvlan,
-    /// An interface with the NIC's own Ethernet address
+    /// An interface with the NIC's own Ethernet address; needs --ipam static or whereabouts
     Ipvlan,
     /// A virtual function, which a device plugin allocates (--resource)
     Sriov,
@@ -55,7 +55,7 @@ pub struct KubernetesNetworks {
     /// Namespace of the definitions: pods of other ones name it (NAMESPACE/NAME)
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
-    /// Network device of each rail, where the document has none or another name: rail{k}
+    /// Network device of each rail, where the document has none or another name: rail{k}, or rail{k}p{p} where rails have two planes
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
     /// For sriov: the resource by which a device plugin offers virtual functions of the rail: railyard.io/rail{k}
@@ -67,7 +67,7 @@ pub struct KubernetesNetworks {
     /// VLAN id. macvlan and ipvlan use the device's VLAN interface (DEVICE.VLAN), which is to be there
     #[arg(long, value_name = "ID")]
     pub vlan: Option<u32>,
-    /// Also move the RDMA device of the NIC into the pod (plugin rdma; the servers' RDMA subsystem is in exclusive mode)
+    /// For sriov: also move the RDMA device of the virtual function into the pod (plugin rdma; the servers' RDMA subsystem is in exclusive mode)
     #[arg(long)]
     pub rdma: bool,
     /// Who gives addresses

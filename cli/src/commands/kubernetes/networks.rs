@@ -1,6 +1,9 @@
 //! `NetworkAttachmentDefinition`s of Multus: one for each rail of a fabric, and for each plane of it where it has two.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use proto_model::Fabric;
 use serde_json::{Map, Value, json};
@@ -14,6 +17,35 @@ const SHOWN: usize = 3;
 /// NICs by name, each with the servers that have it, of one rail and plane.
 type Nics = BTreeMap<String, BTreeSet<String>>;
 
+/// What a definition is of: a rail, or a plane of it where it has several.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    rail: u32,
+    plane: u32,
+    is_one_of_several: bool,
+}
+
+impl Part {
+    /// The rail's index for {k}, the plane's for {p}.
+    fn fill(self, text: &str) -> String {
+        text.replace("{k}", &self.rail.to_string()).replace("{p}", &self.plane.to_string())
+    }
+
+    fn name(self, fabric: &Fabric) -> String {
+        let named = fabric.rails.iter().find(|own| own.index == self.rail).map(|own| own.name.as_str());
+        let name = named.filter(|name| !name.is_empty());
+        let name = name.map_or_else(|| format!("rail{}", self.rail), str::to_owned);
+        if self.is_one_of_several { format!("{name}-plane{}", self.plane) } else { name }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rail {}", self.rail)?;
+        if self.is_one_of_several { write!(f, ", plane {}", self.plane) } else { Ok(()) }
+    }
+}
+
 /// The definitions, in the order of their rails.
 ///
 /// # Errors
@@ -25,34 +57,56 @@ pub fn definitions(fabric: &Fabric, asked: &KubernetesNetworks) -> Result<Vec<Va
         findings.push(format!("fabric {}: it cables no server to a rail", fabric.name));
     }
     let planes: BTreeSet<(u32, u32)> = nics.keys().copied().collect();
-    let (mut made, mut ranges, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut made, mut ranges, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut devices, mut resources) = (BTreeMap::new(), BTreeMap::new());
     for ((rail, plane), own) in &nics {
-        let several = planes.contains(&(*rail, 1));
-        let name = name(fabric, *rail, several.then_some(*plane));
-        if let Err(wrong) = names::label(&name) {
-            findings.push(format!(
-                "rail {rail}: its name {name:?} {wrong}; give it another one in the fabric document"
-            ));
-        } else if !taken.insert(name.clone()) {
-            findings.push(format!(
-                "rail {rail}: another rail is called {name} too; give it another name in the fabric document"
-            ));
-        }
-        let device = device(*rail, own, asked).unwrap_or_else(|wrong| {
+        let is_one_of_several = planes.iter().any(|(other, plane)| other == rail && *plane > 0);
+        let part = Part { rail: *rail, plane: *plane, is_one_of_several };
+        let name = part.name(fabric);
+        findings.extend(name_taken(part, &name, &mut names));
+        let device = device(part, own, asked).unwrap_or_else(|wrong| {
             findings.extend(wrong);
             String::new()
         });
-        let resource = resource(*rail, asked).unwrap_or_else(|wrong| {
+        findings.extend(shared("device", &device, part, &mut devices));
+        let resource = resource(part, asked).unwrap_or_else(|wrong| {
             findings.push(wrong);
             None
         });
-        let addresses = addresses(*rail, asked, &mut findings);
+        findings.extend(shared("resource", resource.as_deref().unwrap_or_default(), part, &mut resources));
+        let addresses = addresses(part, asked, &mut findings);
         ranges.extend(addresses.as_ref().map(|(_, range)| (name.clone(), *range)));
         let config = config(&name, &device, asked, addresses.map(|(ipam, _)| ipam));
         made.push(definition(&name, *rail, resource.as_deref(), asked, &config));
     }
     findings.extend(overlaps(&ranges));
     if findings.is_empty() { Ok(made) } else { Err(findings) }
+}
+
+/// What is wrong with the name of a definition.
+fn name_taken(part: Part, name: &str, names: &mut BTreeSet<String>) -> Option<String> {
+    if let Err(wrong) = names::label(name) {
+        return Some(format!(
+            "{part}: its name {name:?} {wrong}; give it another one in the fabric document"
+        ));
+    }
+    (!names.insert(name.to_owned())).then(|| {
+        format!("{part}: another rail is called {name} too; give it another name in the fabric document")
+    })
+}
+
+/// A device or resource that an earlier definition has, too: a pod that asks for one rail would be on another. None is empty.
+fn shared(what: &str, value: &str, part: Part, taken: &mut BTreeMap<String, Part>) -> Option<String> {
+    if value.is_empty() {
+        return None;
+    }
+    let Some(other) = taken.get(value) else {
+        taken.insert(value.to_owned(), part);
+        return None;
+    };
+    Some(format!(
+        "{part}: its {what} {value} is that of {other}, too; put {{k}} into --{what} where rails differ, and {{p}} where planes of a rail do"
+    ))
 }
 
 /// Contradictions between options.
@@ -80,6 +134,16 @@ fn options(asked: &KubernetesNetworks) -> Vec<String> {
     unless(
         !is_sriov || asked.device.is_none(),
         "--device is not for --type sriov: the device plugin chooses it".to_owned(),
+    );
+    unless(
+        is_sriov || !asked.rdma,
+        "--rdma is for --type sriov: its plugin moves the RDMA device of what the device plugin has chosen, and with other types nothing is chosen"
+            .to_owned(),
+    );
+    unless(
+        asked.kind != NetworkType::Ipvlan || asked.ipam != AddressManagement::None,
+        "--type ipvlan needs --ipam static or whereabouts: its plugin refuses every pod that has no address from there"
+            .to_owned(),
     );
     if let Some(mtu) = asked.mtu {
         unless((1280..=9978).contains(&mtu), format!("--mtu {mtu} is not between 1280 and 9978"));
@@ -115,30 +179,39 @@ fn cabled(fabric: &Fabric) -> BTreeMap<(u32, u32), Nics> {
     nics
 }
 
-fn name(fabric: &Fabric, rail: u32, plane: Option<u32>) -> String {
-    let named = fabric.rails.iter().find(|own| own.index == rail).map(|own| own.name.as_str());
-    let name = named.filter(|name| !name.is_empty()).map_or_else(|| format!("rail{rail}"), str::to_owned);
-    match plane {
-        Some(plane) => format!("{name}-plane{plane}"),
-        None => name,
-    }
-}
-
-/// The rail's index for {k}.
-fn of_rail(text: &str, rail: u32) -> String {
-    text.replace("{k}", &rail.to_string())
-}
-
 /// The network device that servers have on a rail; empty for sriov, which has none.
-fn device(rail: u32, nics: &Nics, asked: &KubernetesNetworks) -> Result<String, Vec<String>> {
+fn device(part: Part, nics: &Nics, asked: &KubernetesNetworks) -> Result<String, Vec<String>> {
     if asked.kind == NetworkType::Sriov {
         return Ok(String::new());
     }
-    if let Some(given) = &asked.device {
-        let device = of_rail(given, rail);
-        let wrong = |wrong| vec![format!("rail {rail}: --device {device:?} {wrong}")];
-        return names::device(&device).map_err(wrong).map(|()| device);
+    let device = match &asked.device {
+        Some(given) => {
+            let device = part.fill(given);
+            let wrong = |wrong| vec![format!("{part}: --device {device:?} {wrong}")];
+            names::device(&device).map_err(wrong)?;
+            device
+        }
+        None => nic(part, nics)?,
+    };
+    let master = master(&device, asked);
+    let wrong = |wrong| {
+        vec![format!(
+            "{part}: its VLAN interface {master:?} {wrong}; name that interface itself by --device, without --vlan"
+        )]
+    };
+    names::device(&master).map_err(wrong).map(|()| device)
+}
+
+/// What plugins that put an interface on a device put it on.
+fn master(device: &str, asked: &KubernetesNetworks) -> String {
+    match asked.vlan.filter(|_| matches!(asked.kind, NetworkType::Macvlan | NetworkType::Ipvlan)) {
+        Some(vlan) => format!("{device}.{vlan}"),
+        None => device.to_owned(),
     }
+}
+
+/// The one name that all NICs of a rail have in the fabric document.
+fn nic(part: Part, nics: &Nics) -> Result<String, Vec<String>> {
     let mut findings = Vec::new();
     if nics.len() > 1 {
         let each = nics.iter().take(SHOWN).map(|(nic, nodes)| {
@@ -146,7 +219,7 @@ fn device(rail: u32, nics: &Nics, asked: &KubernetesNetworks) -> Result<String, 
         });
         let more = if nics.len() > SHOWN { ", ..." } else { "" };
         findings.push(format!(
-            "rail {rail}: its NICs have {} names, {}{more}; one definition has one: give them one name on all servers and name it by --device, or use --type sriov",
+            "{part}: its NICs have {} names, {}{more}; one definition has one: give them one name on all servers and name it by --device, or use --type sriov",
             nics.len(),
             each.collect::<Vec<_>>().join(", ")
         ));
@@ -155,42 +228,41 @@ fn device(rail: u32, nics: &Nics, asked: &KubernetesNetworks) -> Result<String, 
     for nic in nics.keys().take(SHOWN) {
         if names::is_rdma_device(nic) {
             findings.push(format!(
-                "rail {rail}: {nic} is the name of an RDMA device; name the network device by --device"
+                "{part}: {nic} is the name of an RDMA device; name the network device by --device"
             ));
         } else if let Err(wrong) = names::device(nic) {
-            findings
-                .push(format!("rail {rail}: the NIC {nic:?} {wrong}; name the network device by --device"));
+            findings.push(format!("{part}: the NIC {nic:?} {wrong}; name the network device by --device"));
         }
     }
     if findings.is_empty() { Ok(first) } else { Err(findings) }
 }
 
-fn resource(rail: u32, asked: &KubernetesNetworks) -> Result<Option<String>, String> {
+fn resource(part: Part, asked: &KubernetesNetworks) -> Result<Option<String>, String> {
     let Some(given) = asked.resource.as_deref().filter(|_| asked.kind == NetworkType::Sriov) else {
         return Ok(None);
     };
-    let resource = of_rail(given, rail);
+    let resource = part.fill(given);
     match names::resource(&resource) {
         Ok(()) => Ok(Some(resource)),
-        Err(wrong) => Err(format!("rail {rail}: --resource {resource:?} {wrong}")),
+        Err(wrong) => Err(format!("{part}: --resource {resource:?} {wrong}")),
     }
 }
 
 /// What whereabouts is told for a rail, and its range.
-fn addresses(rail: u32, asked: &KubernetesNetworks, findings: &mut Vec<String>) -> Option<(Value, Range)> {
+fn addresses(part: Part, asked: &KubernetesNetworks, findings: &mut Vec<String>) -> Option<(Value, Range)> {
     let given = asked.range.as_ref().filter(|_| asked.ipam == AddressManagement::Whereabouts)?;
-    let text = of_rail(given, rail);
+    let text = part.fill(given);
     let range =
-        Range::read(&text).map_err(|wrong| findings.push(format!("rail {rail}: --range {text:?} {wrong}")));
+        Range::read(&text).map_err(|wrong| findings.push(format!("{part}: --range {text:?} {wrong}")));
     let range = range.ok()?;
     let mut ipam = json!({"type": "whereabouts", "range": text});
     let mut excluded = Vec::new();
-    for part in &asked.exclude {
-        let part = of_rail(part, rail);
-        match Range::read(&part) {
-            Ok(own) if range.holds(&own) => excluded.push(part),
-            Ok(_) => findings.push(format!("rail {rail}: --exclude {part} is not in its range {text}")),
-            Err(wrong) => findings.push(format!("rail {rail}: --exclude {part:?} {wrong}")),
+    for given in &asked.exclude {
+        let excludes = part.fill(given);
+        match Range::read(&excludes) {
+            Ok(own) if range.holds(&own) => excluded.push(excludes),
+            Ok(_) => findings.push(format!("{part}: --exclude {excludes} is not in its range {text}")),
+            Err(wrong) => findings.push(format!("{part}: --exclude {excludes:?} {wrong}")),
         }
     }
     if !excluded.is_empty() {
@@ -205,7 +277,7 @@ fn overlaps(ranges: &[(String, Range)]) -> Vec<String> {
     for (at, (name, range)) in ranges.iter().enumerate() {
         if let Some((other, _)) = ranges[..at].iter().find(|(_, other)| other.meets(range)) {
             findings.push(format!(
-                "{name}: its range meets that of {other}; put {{k}} into --range where rails differ"
+                "{name}: its range meets that of {other}; put {{k}} into --range where rails differ, and {{p}} where planes of a rail do"
             ));
         }
     }
@@ -216,10 +288,7 @@ fn overlaps(ranges: &[(String, Range)]) -> Vec<String> {
 fn config(name: &str, device: &str, asked: &KubernetesNetworks, whereabouts: Option<Value>) -> Value {
     let mut plugin = Map::new();
     let mut chained = Vec::new();
-    let master = || match asked.vlan {
-        Some(vlan) => format!("{device}.{vlan}"),
-        None => device.to_owned(),
-    };
+    let master = master(device, asked);
     match asked.kind {
         NetworkType::HostDevice => {
             plugin.insert("type".to_owned(), json!("host-device"));
@@ -227,12 +296,12 @@ fn config(name: &str, device: &str, asked: &KubernetesNetworks, whereabouts: Opt
         }
         NetworkType::Macvlan => {
             plugin.insert("type".to_owned(), json!("macvlan"));
-            plugin.insert("master".to_owned(), json!(master()));
+            plugin.insert("master".to_owned(), json!(master));
             plugin.insert("mode".to_owned(), json!("bridge"));
         }
         NetworkType::Ipvlan => {
             plugin.insert("type".to_owned(), json!("ipvlan"));
-            plugin.insert("master".to_owned(), json!(master()));
+            plugin.insert("master".to_owned(), json!(master));
             plugin.insert("mode".to_owned(), json!("l2"));
         }
         NetworkType::Sriov => {

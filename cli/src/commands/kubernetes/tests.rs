@@ -110,9 +110,14 @@ fn plugins_have_what_was_asked_for() {
         {"type": "tuning", "mtu": 4200}, {"type": "rdma"}]);
     assert_eq!(configs(&made)[0].1["plugins"], expected);
 
-    let ipvlan =
-        KubernetesNetworks { kind: NetworkType::Ipvlan, device: Some("rail{k}".to_owned()), ..asked() };
-    let expected = json!([{"type": "ipvlan", "master": "rail1", "mode": "l2"}]);
+    let ipvlan = KubernetesNetworks {
+        kind: NetworkType::Ipvlan,
+        device: Some("rail{k}".to_owned()),
+        ipam: AddressManagement::Static,
+        ..asked()
+    };
+    let expected = json!([{"type": "ipvlan", "master": "rail1", "mode": "l2", "ipam": {"type": "static"},
+        "capabilities": {"ips": true}}]);
     assert_eq!(configs(&networks::definitions(&two(), &ipvlan).unwrap())[1].1["plugins"], expected);
 }
 
@@ -125,6 +130,67 @@ fn planes_of_a_rail_have_a_definition_each() {
         .map(|(name, _)| name)
         .collect();
     assert_eq!(names, ["rail0-plane0", "rail0-plane1", "rail1"]);
+}
+
+#[test]
+fn planes_of_a_rail_share_no_device_resource_or_range() {
+    let planes =
+        fabric(&["rail0", "rail1"], &[("n0", "eth0", 0, 0), ("n0", "eth1", 0, 1), ("n0", "eth2", 1, 0)]);
+    let of_rail = KubernetesNetworks {
+        device: Some("rail{k}".to_owned()),
+        ipam: AddressManagement::Whereabouts,
+        range: Some("10.{k}.0.0/16".to_owned()),
+        ..asked()
+    };
+    let all = networks::definitions(&planes, &of_rail).unwrap_err().join("\n");
+    let device = "rail 0, plane 1: its device rail0 is that of rail 0, plane 0, too; put {k} into --device where rails differ, and {p} where planes";
+    assert!(all.contains(device), "{all}");
+    let range = "rail0-plane1: its range meets that of rail0-plane0; put {k} into --range where rails differ, and {p} where planes";
+    assert!(all.contains(range) && all.lines().count() == 2, "{all}");
+
+    let of_plane = KubernetesNetworks {
+        device: Some("rail{k}p{p}".to_owned()),
+        range: Some("10.{k}.{p}.0/24".to_owned()),
+        exclude: vec!["10.{k}.{p}.0/28".to_owned()],
+        ..of_rail
+    };
+    let made = configs(&networks::definitions(&planes, &of_plane).unwrap());
+    let expected = json!([{"type": "host-device", "device": "rail0p1",
+        "ipam": {"type": "whereabouts", "range": "10.0.1.0/24", "exclude": ["10.0.1.0/28"]}}]);
+    assert_eq!(made[1].1["plugins"], expected);
+
+    let sriov = |resource: &str| KubernetesNetworks {
+        kind: NetworkType::Sriov,
+        resource: Some(resource.to_owned()),
+        ..asked()
+    };
+    let all = networks::definitions(&planes, &sriov("railyard.io/rail{k}")).unwrap_err().join("\n");
+    assert!(all.contains("its resource railyard.io/rail0 is that of rail 0, plane 0, too"), "{all}");
+    assert!(networks::definitions(&planes, &sriov("railyard.io/rail{k}p{p}")).is_ok());
+
+    // A document whose servers call NICs of different rails alike.
+    let crossed = fabric(&["rail0", "rail1"], &[("n0", "eth0", 0, 0), ("n1", "eth0", 1, 0)]);
+    let all = networks::definitions(&crossed, &asked()).unwrap_err().join("\n");
+    assert!(all.contains("rail 1: its device eth0 is that of rail 0, too"), "{all}");
+}
+
+#[test]
+fn what_no_plugin_would_do_is_refused() {
+    let ipvlan =
+        KubernetesNetworks { kind: NetworkType::Ipvlan, device: Some("rail{k}".to_owned()), ..asked() };
+    let findings = networks::definitions(&two(), &ipvlan).unwrap_err();
+    assert!(findings[0].starts_with("--type ipvlan needs --ipam static or whereabouts: "), "{findings:?}");
+    for kind in [NetworkType::HostDevice, NetworkType::Macvlan] {
+        let rdma = KubernetesNetworks { kind, rdma: true, ..asked() };
+        let findings = networks::definitions(&two(), &rdma).unwrap_err();
+        assert!(findings[0].starts_with("--rdma is for --type sriov: "), "{kind:?}: {findings:?}");
+    }
+    let long = fabric(&["rail0"], &[("n0", "enp129s0f0np0", 0, 0)]);
+    let vlan = |vlan: u32| KubernetesNetworks { kind: NetworkType::Macvlan, vlan: Some(vlan), ..asked() };
+    assert!(networks::definitions(&long, &vlan(7)).is_ok());
+    let findings = networks::definitions(&long, &vlan(70)).unwrap_err();
+    let expected = "rail 0: its VLAN interface \"enp129s0f0np0.70\" has more than 15 characters";
+    assert!(findings[0].starts_with(expected) && findings.len() == 1, "{findings:?}");
 }
 
 #[test]
