@@ -14,6 +14,11 @@ fn section(program: &str, command: &str) -> Option<String> {
     Some(rest.split("\n## ").next().unwrap_or_default().to_owned())
 }
 
+/// Whether a page lists an option of exactly this name.
+fn has_option(page: &str, name: &str) -> bool {
+    ["`", " "].iter().any(|end| page.contains(&format!("- `--{name}{end}")))
+}
+
 fn strings(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
@@ -47,10 +52,7 @@ fn options_and_variables_are_those_of_the_programs() {
                     };
                     for option in words.iter().filter_map(|word| word.strip_prefix("--")) {
                         let option = option.split('=').next().unwrap_or_default();
-                        assert!(
-                            page.contains(&format!("- `--{option}")),
-                            "{site}: {program} {command} has no --{option}"
-                        );
+                        assert!(has_option(&page, option), "{site}: {program} {command} has no --{option}");
                         seen.insert(format!("{program} {option}"));
                     }
                     if command == "probe" {

@@ -1,7 +1,5 @@
 //! YAML as JSON: what values files and manifests are written in, without aliases and tags.
 
-use std::collections::BTreeSet;
-
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
@@ -72,16 +70,6 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
             let number = octal.or_else(|| text.parse().ok()).map(Value::from);
             number.or_else(|| text.parse::<i64>().ok().map(Value::from)).unwrap_or_else(|| Value::from(text))
         }
-    }
-}
-
-/// Every text below a value.
-pub fn texts(value: &Value) -> BTreeSet<&str> {
-    match value {
-        Value::String(text) => BTreeSet::from([text.as_str()]),
-        Value::Array(list) => list.iter().flat_map(texts).collect(),
-        Value::Object(map) => map.values().flat_map(texts).collect(),
-        _ => BTreeSet::new(),
     }
 }
 
