@@ -41,7 +41,8 @@ fn build() -> Option<PathBuf> {
     // `cargo xtask test` brings it.
     let go = PathBuf::from(std::env::var_os("RAIL_TEST_GO").unwrap_or_else(|| "go".into()));
     let tools = go.is_absolute().then(|| go.ancestors().nth(3)).flatten();
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("render-{}", std::process::id()));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("render");
+    let out = program.with_extension(std::process::id().to_string());
     let mut command = Command::new(&go);
     command.args(["build", "-o"]).arg(&out).arg(".").current_dir(root().join("integration/helm/render"));
     // Nothing is downloaded, and no C compiler is asked for.
@@ -55,7 +56,9 @@ fn build() -> Option<PathBuf> {
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(out)
+    // One for all runs; another run that has it open keeps the one that it has.
+    fs::rename(&out, &program).unwrap();
+    Some(program)
 }
 
 /// What a release named `railyard` in the namespace `railyard` is, file by file, with values in place of the chart's; or why there is none. `None`
