@@ -30,6 +30,7 @@ func functions(root *template.Template) template.FuncMap {
 		"trim":       strings.TrimSpace,
 		"trunc":      func(most int, text string) string { return text[:min(most, len(text))] },
 		"trimSuffix": func(end, text string) string { return strings.TrimSuffix(text, end) },
+		"hasPrefix":  func(start, text string) bool { return strings.HasPrefix(text, start) },
 		"contains":   func(part, text string) bool { return strings.Contains(text, part) },
 		"indent":     indent,
 		"nindent":    func(by int, text string) string { return "\n" + indent(by, text) },

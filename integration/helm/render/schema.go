@@ -26,8 +26,8 @@ func check(at string, schema map[string]any, value any) []string {
 			say("the schema's %s is not read", word)
 		}
 	}
-	if want, ok := schema["type"].(string); ok && !is(want, value) {
-		say("got %s, want %s", kind(value), want)
+	if wanted := types(schema); len(wanted) > 0 && !isAny(wanted, value) {
+		say("got %s, want %s", kind(value), strings.Join(wanted, " or "))
 		return found
 	}
 	if choices, ok := schema["enum"].([]any); ok && !holds(choices, value) {
@@ -94,6 +94,28 @@ func members(at string, schema map[string]any, value map[string]any) []string {
 func holds(list []any, value any) bool {
 	for _, one := range list {
 		if reflect.DeepEqual(one, value) {
+			return true
+		}
+	}
+	return false
+}
+
+// types are the one type that a schema names, or several.
+func types(schema map[string]any) []string {
+	named, isList := schema["type"].([]any)
+	if one, ok := schema["type"]; ok && !isList {
+		named = []any{one}
+	}
+	out := []string{}
+	for _, one := range named {
+		out = append(out, fmt.Sprint(one))
+	}
+	return out
+}
+
+func isAny(wanted []string, value any) bool {
+	for _, want := range wanted {
+		if is(want, value) {
 			return true
 		}
 	}

@@ -14,7 +14,8 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: {{ $name }}
-  automountServiceAccountToken: {{ $.Values.metrics.proxy.enabled }}
+  # The proxy beside it has a token, and nothing else has one.
+  automountServiceAccountToken: false
   # Variables that are named after Services are no options.
   enableServiceLinks: false
   # Open calls have 5 s to end, and the lead is handed over before.
@@ -53,10 +54,15 @@ spec:
       args:
         - |
           umask 077
+          from=/etc/railyard/authority
           mkdir -p /var/lib/rail-controller/state
           cd /var/lib/rail-controller/state
-          for file in ca.pem ca.key store.keys; do
-            [ -e "$file" ] || { cp "/etc/railyard/authority/$file" "$file.new" && mv "$file.new" "$file"; }
+          # Of a change of the authority that is on its way. A folder that has ca.pem, which comes last, goes on by itself.
+          for file in ca.next.key ca.old.key ca.cross.pem ca.retired.pem; do
+            if [ -e "$from/$file" ] && ! [ -e ca.pem ]; then cp "$from/$file" "$file.new" && mv "$file.new" "$file"; fi
+          done
+          for file in ca.key store.keys ca.pem; do
+            [ -e "$file" ] || { cp "$from/$file" "$file.new" && mv "$file.new" "$file"; }
           done
       securityContext:
         allowPrivilegeEscalation: false
@@ -78,7 +84,7 @@ spec:
         - --data-dir=/var/lib/rail-controller/state
         - {{ printf "--cluster=%s" .cluster | quote }}
         - --store={{ .store.kind }}
-        - --listen=0.0.0.0:7443
+        - {{ printf "--listen=%s" (include "railyard.anyAddress" (dict "root" $ "port" 7443)) | quote }}
         - --metrics=127.0.0.1:7444
         - --server-name={{ $name }}
         - --server-name={{ $name }}.{{ $.Release.Namespace }}
@@ -88,7 +94,7 @@ spec:
         - {{ printf "--server-name=%s" . | quote }}
         {{- end }}
         {{- if $etcd }}
-        - --advertise=https://$(POD_IP):7443
+        - {{ ternary "--advertise=https://[$(POD_IP)]:7443" "--advertise=https://$(POD_IP):7443" (eq $.Values.ipFamily "IPv6") | quote }}
         {{- range .store.etcd.endpoints }}
         - {{ printf "--etcd-endpoints=%s" . | quote }}
         {{- end }}
@@ -152,6 +158,9 @@ spec:
     {{- end }}
   volumes:
     - {name: tmp, emptyDir: {medium: Memory, sizeLimit: 16Mi}}
+    {{- if $.Values.metrics.proxy.enabled }}
+    {{- include "railyard.proxyVolume" . | nindent 4 }}
+    {{- end }}
     {{- if $etcd }}
     # Nothing that is not in etcd or in the Secret.
     - {name: state, emptyDir: {}}

@@ -84,6 +84,8 @@ tolerations:
     - --allow-paths=/metrics
   ports:
     - {name: metrics, containerPort: {{ .port }}}
+  volumeMounts:
+    - {name: metrics-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
   securityContext:
     runAsNonRoot: true
     runAsUser: 65532
@@ -93,4 +95,32 @@ tolerations:
     seccompProfile: {type: RuntimeDefault}
   resources:
     {{- toYaml .root.Values.metrics.proxy.resources | nindent 4 }}
+{{- end -}}
+
+{{/* What the proxy alone asks the API server with. */}}
+{{- define "railyard.proxyVolume" -}}
+- name: metrics-token
+  projected:
+    sources:
+      - serviceAccountToken: {path: token, expirationSeconds: 3607}
+      - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+      - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
+{{- end -}}
+
+{{/* All addresses of a pod: dict "root" $ "port" PORT. */}}
+{{- define "railyard.anyAddress" -}}
+{{- printf (ternary "[::]:%v" "0.0.0.0:%v" (eq .root.Values.ipFamily "IPv6")) .port -}}
+{{- end -}}
+
+{{/* Refuses options that the chart sets itself: dict "path" WHERE "given" ARGUMENTS "fixed" OPTIONS. */}}
+{{- define "railyard.noneTwice" -}}
+{{- $path := .path -}}
+{{- $fixed := .fixed -}}
+{{- range $given := .given -}}
+{{- range $option := $fixed -}}
+{{- if or (eq $given $option) (hasPrefix (printf "%s=" $option) $given) -}}
+{{- fail (printf "%s has %s, which the chart sets itself: leave it out, and use the value for it where there is one" $path $option) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}

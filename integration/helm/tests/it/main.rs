@@ -5,6 +5,7 @@
 mod chart;
 mod options;
 mod plain;
+mod reach;
 mod refusals;
 mod rendering;
 mod rules;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    chart::{least, read, rendered},
+    chart::{least, manifests, read, rendered},
     yaml,
 };
 
@@ -50,6 +50,27 @@ fn bad_values_are_refused_with_what_to_do() {
         ("controller.service.port", json!(70000), "controller.service.port: 70000 is above 65535"),
         ("controller.resources", json!({"limits": {"memory": "much"}}), "controller.resources.limits.memory"),
         ("controller.resources", json!({"limit": {}}), "controller.resources.limit: there is no such value"),
+        (
+            "controller.resources",
+            json!({"limits": {"cpu": -1}}),
+            "controller.resources.limits.cpu: -1 is below 0",
+        ),
+        (
+            "controller.resources",
+            json!({"limits": {"cpu": true}}),
+            "controller.resources.limits.cpu: got boolean, want string or number",
+        ),
+        (
+            "controller.extraArgs",
+            json!(["--metrics=0.0.0.0:7444"]),
+            "controller.extraArgs has --metrics, which the chart sets itself",
+        ),
+        (
+            "agent.extraArgs",
+            json!(["--data-dir", "/data"]),
+            "agent.extraArgs has --data-dir, which the chart sets itself",
+        ),
+        ("ipFamily", json!("6"), "ipFamily: 6 is none of [IPv4 IPv6]"),
         ("controller.cluster", json!("Rail One"), "controller.cluster"),
         ("controller.enabled", json!("yes"), "controller.enabled: got string, want boolean"),
         (
@@ -78,6 +99,20 @@ fn bad_values_are_refused_with_what_to_do() {
     assert_eq!(error.matches("\n- ").count(), 3, "{error}");
     let nothing = json!({"controller": {"enabled": false}, "dra": {"enabled": false}});
     assert!(rendered(&nothing).unwrap().unwrap_err().contains("nothing is enabled: set one of"));
+}
+
+#[test]
+fn numbers_are_quantities_and_longer_options_are_others() {
+    let values = json!({
+        "image": {"repository": "registry.example/railyard"},
+        "controller": {
+            "extraArgs": ["--metrics-of-another-name=x", "--advertise=https://rail.example:7443"],
+            "resources": {"limits": {"cpu": 2}, "requests": {"cpu": 0.5}}},
+    });
+    let Some(files) = rendered(&values) else { return };
+    let all = manifests(&files.unwrap());
+    let pod = all.iter().find_map(|one| one.pointer("/spec/template/spec/containers/0")).unwrap();
+    assert_eq!(pod["resources"]["limits"]["cpu"], 2);
 }
 
 /// Names of values by their paths, as far as they are fixed.
