@@ -31,7 +31,8 @@ hostname rail-slurm
 programs=$1; folder=$2; shift 2
 "$programs/usr/sbin/munged" --foreground --force --key-file="$folder/munge.key" --socket="$folder/munge.sock" --pid-file="$folder/munge.pid" \
     --log-file="$folder/munge.log" --seed-file="$folder/munge.seed" >"$folder/munged.out" 2>&1 &
-while ! test -S "$folder/munge.sock"; do kill -0 $! || exit 1; sleep 0.05; done
+left=600
+while ! test -S "$folder/munge.sock"; do kill -0 $! && test $left -gt 0 || exit 1; left=$((left - 1)); sleep 0.05; done
 control() { "$programs/usr/sbin/slurmctld" -D -f "$folder/slurm.conf" >>"$folder/slurmctld.out" 2>&1 & }
 control
 for node in "$@"; do
@@ -176,13 +177,11 @@ impl Slurm {
     pub fn restart(&mut self) -> Result<(), String> {
         let configuration = self.folder.path().join("slurm.conf").display().to_string();
         let running = || procfs::find(&["slurmctld", "-D", &configuration]);
-        // Two of them where it starts itself anew to read its files (24.11).
-        let ids = running();
-        if ids.is_empty() {
+        if running().is_empty() {
             return Err("slurmctld does not run".to_owned());
         }
-        ids.iter().try_for_each(|id| procfs::kill(*id))?;
-        eventually("slurmctld to end", PATIENCE, || running().is_empty().then_some(()))?;
+        // Who has ended meanwhile is not there to be killed.
+        end_all(running, |id| _ = procfs::kill(id))?;
         let pipe = self.pipe.as_mut().ok_or("Slurm has ended")?;
         pipe.write_all(b"slurmctld\n").map_err(|error| format!("slurmctld: {error}"))
     }
@@ -250,6 +249,18 @@ impl Drop for Slurm {
     }
 }
 
+/// Kills what runs, and what it has started in its place meanwhile: 24.11 starts itself anew to read its files. Nothing is to be found twice, as
+/// one look may list the processes before the second begins and read them after the first has ended.
+fn end_all(mut running: impl FnMut() -> Vec<i32>, mut kill: impl FnMut(i32)) -> Result<(), String> {
+    let mut empty = 0;
+    eventually("slurmctld to end", PATIENCE, || {
+        let ids = running();
+        ids.iter().for_each(|id| kill(*id));
+        empty = if ids.is_empty() { empty + 1 } else { 0 };
+        (empty == 2).then_some(())
+    })
+}
+
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
@@ -299,4 +310,36 @@ fn config(programs: &Path, at: &Path, nodes: &[&str]) -> Result<String, String> 
         nodes.join(",")
     ));
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_starts_itself_anew_ends_too() {
+        let mut looks = [vec![7], vec![7, 8], vec![], vec![8], vec![], vec![]].into_iter();
+        let mut killed = Vec::new();
+        end_all(|| looks.next().unwrap_or_default(), |id| killed.push(id)).unwrap();
+        assert_eq!(killed, [7, 7, 8, 8]);
+        assert_eq!(looks.len(), 0);
+    }
+
+    /// The shell ends where munged lives and never listens: nobody waits for its line then.
+    #[test]
+    fn the_shell_waits_for_munged_only_so_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        std::fs::create_dir_all(at.join("usr/sbin")).unwrap();
+        let munged = at.join("usr/sbin/munged");
+        std::fs::write(&munged, "#!/bin/sh\necho $$ > own && mv own pid\nread -r _ < hold\n").unwrap();
+        std::fs::set_permissions(&munged, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("hostname() {{ :; }}; sleep() {{ :; }}; mkfifo hold; {HOLD}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "hold"]).arg(at).arg(at).current_dir(at).stdin(Stdio::null());
+        let output = shell.output().unwrap();
+        let pid = || std::fs::read_to_string(at.join("pid")).ok()?.trim().parse::<i32>().ok();
+        procfs::kill(eventually("munged to begin", PATIENCE, pid).unwrap()).unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    }
 }
