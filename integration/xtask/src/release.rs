@@ -6,12 +6,16 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use crate::process::{self, Result};
 
 /// The keys of Debian's archive: what they have not signed is not taken.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Longest time for the lists of a release, and for its packages.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Packages of one release.
 pub struct Release<'a> {
@@ -24,7 +28,7 @@ pub struct Release<'a> {
 }
 
 impl Release<'_> {
-    /// Unpacks them into a folder, unless it has them.
+    /// Unpacks them into a folder, unless it has them. What is there stays until the other is whole.
     ///
     /// # Errors
     /// The machine's apt knows no archive of Debian, its keys are not there, or packages cannot be had or bound.
@@ -34,23 +38,26 @@ impl Release<'_> {
             return Ok(());
         }
         let patchelf = patchelf()?;
-        if folder.exists() {
-            fs::remove_dir_all(folder)?;
-        }
-        fs::create_dir_all(folder)?;
+        let made = beside(folder, "new");
+        remove(&made)?;
+        fs::create_dir_all(&made)?;
         let apt = if is_own(self.name) { None } else { Some(configuration(self.name)?) };
         let apt = apt.as_deref();
         if apt.is_some() {
-            process::run_quiet(apt_get(apt).arg("update"))?;
+            let mut update = apt_get(apt);
+            update.arg("update");
+            process::within(update, PATIENCE).map_err(|error| format!("apt-get update: {error}"))?;
         }
         let mut wants = apt_get(apt);
         wants.args(["--simulate", "--no-install-recommends", "install"]).args(self.packages);
         let said = String::from_utf8(process::capture(wants)?.stdout)?;
-        process::run_quiet(apt_get(apt).arg("download").args(self.chosen(&said)).current_dir(folder))?;
-        extract(folder)?;
-        bind(folder, self.plugins, &patchelf)?;
-        fs::write(stamp, wanted)?;
-        Ok(())
+        let mut download = apt_get(apt);
+        download.arg("download").args(self.chosen(&said)).current_dir(&made);
+        process::within(download, PATIENCE).map_err(|error| format!("apt-get download: {error}"))?;
+        extract(&made)?;
+        bind(&made, folder, self.plugins, &patchelf)?;
+        fs::write(made.join("stamp"), wanted)?;
+        replace(&made, folder)
     }
 
     /// What a folder was made of. Programs know it by its path: one that was moved is made anew.
@@ -65,6 +72,42 @@ impl Release<'_> {
         let libraries = installs.filter(|name| name.starts_with("lib") && !self.packages.contains(name));
         self.packages.iter().copied().chain(libraries).collect()
     }
+}
+
+/// Lets a folder be made anew the next time: what it has does not run.
+///
+/// # Errors
+/// Its stamp cannot be removed.
+pub fn forget(folder: &Path) -> Result<()> {
+    match fs::remove_file(folder.join("stamp")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A folder with another end of its name.
+fn beside(folder: &Path, end: &str) -> PathBuf {
+    folder.with_file_name(format!("{}.{end}", name(folder)))
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() { Ok(fs::remove_dir_all(folder)?) } else { Ok(()) }
+}
+
+/// Puts one folder in the place of another; where that fails, the other is as it was.
+fn replace(made: &Path, folder: &Path) -> Result<()> {
+    let old = beside(folder, "old");
+    remove(&old)?;
+    if folder.exists() {
+        fs::rename(folder, &old)?;
+    }
+    if let Err(error) = fs::rename(made, folder) {
+        if old.exists() {
+            fs::rename(&old, folder)?;
+        }
+        return Err(format!("{}: {error}", folder.display()).into());
+    }
+    remove(&old)
 }
 
 /// Whether the machine runs this release.
@@ -90,7 +133,7 @@ pub fn extract(folder: &Path) -> Result<()> {
 /// apt, as the machine has it or with a configuration of its own.
 fn apt_get(configuration: Option<&Path>) -> Command {
     let mut command = Command::new("apt-get");
-    command.args(["-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1"]).stdin(Stdio::null());
+    command.args(["-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0"]).stdin(Stdio::null());
     if let Some(configuration) = configuration {
         command.arg("-c").arg(configuration);
     }
@@ -151,12 +194,15 @@ fn main_archive(targets: &str) -> Option<String> {
 }
 
 /// Makes programs and libraries find each other in the folder, by paths within themselves: variables would reach the machine's programs that they start.
-fn bind(folder: &Path, plugins: &str, patchelf: &Path) -> Result<()> {
+/// `becomes` is where the folder will be.
+fn bind(folder: &Path, becomes: &Path, plugins: &str, patchelf: &Path) -> Result<()> {
     let places = places(folder, plugins);
     let is_loader = |path: &PathBuf| name(path).starts_with("ld-linux");
     let all: Vec<PathBuf> = places.iter().flat_map(|place| elves(place)).collect();
     let loader = all.iter().find(|path| is_loader(path));
-    let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    let moved =
+        |path: &Path| path.strip_prefix(folder).map_or_else(|_| path.to_owned(), |own| becomes.join(own));
+    let shown: Vec<String> = places.iter().map(|place| moved(place).display().to_string()).collect();
     let paths = shown.join(":");
     // The loader finds the C library for all, and these two need no other.
     let libraries = all.iter().filter(|path| !is_loader(path) && name(path) != "libc.so.6");
@@ -164,7 +210,7 @@ fn bind(folder: &Path, plugins: &str, patchelf: &Path) -> Result<()> {
     let programs = ["usr/bin", "usr/sbin"].iter().flat_map(|below| elves(&folder.join(below)));
     let mut command = Command::new(patchelf);
     if let Some(loader) = loader {
-        command.arg("--set-interpreter").arg(loader);
+        command.arg("--set-interpreter").arg(moved(loader));
     }
     process::run_quiet(command.args(["--set-rpath", &paths]).args(programs))
 }
@@ -214,6 +260,53 @@ mod tests {
             "what is installed already is taken, too"
         );
         assert_ne!(release.stamp(Path::new("/a")), release.stamp(Path::new("/b")), "a folder that was moved");
+    }
+
+    #[test]
+    fn what_is_there_stays_until_another_is_whole() {
+        let root = process::target_dir().unwrap().join(format!("replace-{}", std::process::id()));
+        let folder = root.join("slurm-24.11");
+        let (made, has) = (beside(&folder, "new"), |path: &Path| fs::read_to_string(path.join("stamp")).ok());
+        assert_eq!(made, root.join("slurm-24.11.new"));
+        for (path, text) in [(&folder, "one"), (&made, "two")] {
+            fs::create_dir_all(path).unwrap();
+            fs::write(path.join("stamp"), text).unwrap();
+        }
+        replace(&made, &folder).unwrap();
+        assert_eq!(has(&folder).as_deref(), Some("two"));
+        assert!(replace(&made, &folder).is_err(), "there is no other");
+        assert_eq!(has(&folder).as_deref(), Some("two"));
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "nothing is left beside it");
+        forget(&folder).and_then(|()| forget(&folder)).unwrap();
+        assert!(has(&folder).is_none() && folder.exists());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    /// Programs are bound in one folder, and run in another.
+    #[test]
+    fn programs_are_bound_to_where_the_folder_will_be() {
+        let root = process::target_dir().unwrap().join(format!("bind-{}", std::process::id()));
+        let (made, libraries) = (root.join("s.new"), root.join("s.new/usr/lib/x86_64-linux-gnu"));
+        let (programs, patchelf) = (made.join("usr/bin"), root.join("patchelf"));
+        for folder in [&libraries, &programs] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for file in [libraries.join("ld-linux-x.so.2"), libraries.join("liba.so"), programs.join("a")] {
+            fs::write(file, b"\x7fELF").unwrap();
+        }
+        let script = format!("#!/bin/sh\nprintf '%s\\n' \"$*\" >> {}\n", root.join("said").display());
+        fs::write(&patchelf, script).unwrap();
+        let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        fs::set_permissions(&patchelf, mode).unwrap();
+        bind(&made, &root.join("s"), "plugins", &patchelf).unwrap();
+        let said = fs::read_to_string(root.join("said")).unwrap();
+        let place = root.join("s/usr/lib/x86_64-linux-gnu").display().to_string();
+        assert!(said.starts_with(&format!("--set-rpath {place} ")), "{said}");
+        assert!(
+            said.contains(&format!("--set-interpreter {place}/ld-linux-x.so.2 --set-rpath {place} ")),
+            "{said}"
+        );
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

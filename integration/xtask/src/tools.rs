@@ -294,7 +294,15 @@ fn slurm(version: &str, release: &str) -> Result<PathBuf> {
         return Ok("/".into());
     }
     let folder = process::target_dir()?.join("tools").join(format!("slurm-{version}"));
-    Release { name: release, packages: &PACKAGES, plugins: "slurm-wlm" }.unpack(&folder, patchelf)?;
+    let unpacked =
+        Release { name: release, packages: &PACKAGES, plugins: "slurm-wlm" }.unpack(&folder, patchelf);
+    if let Err(error) = unpacked {
+        if !is(&folder) {
+            return Err(error);
+        }
+        // An older one that runs is better than none.
+        println!("    Slurm {version} is not made anew: {error}");
+    }
     for daemon in ["slurmctld", "slurmd", "slurmstepd"] {
         let link = folder.join("usr/sbin").join(daemon);
         if !link.exists() {
@@ -304,6 +312,7 @@ fn slurm(version: &str, release: &str) -> Result<PathBuf> {
     if is(&folder) {
         Ok(folder)
     } else {
+        release::forget(&folder)?;
         Err(format!("{release} has no slurmctld {version} that runs").into())
     }
 }
