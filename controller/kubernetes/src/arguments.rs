@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use controller_kubernetes_kueue::{Policy, Settings, WhenAway};
 use proto_rpc::{Endpoint, telemetry::LogFormat};
 
 /// `rail-operator run`.
@@ -54,6 +55,9 @@ pub struct RunArguments {
     /// Leave conditions, taints and labels of Nodes alone
     #[arg(long, env = "RAIL_NO_NODES")]
     pub no_nodes: bool,
+    /// What is done for Kueue
+    #[command(flatten)]
+    pub kueue: KueueArguments,
     /// Where /metrics, /livez, /readyz and /healthz are served, unencrypted; they tell no secret
     #[arg(long, env = "RAIL_METRICS", value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics: SocketAddr,
@@ -63,6 +67,67 @@ pub struct RunArguments {
     /// text or json
     #[arg(long, env = "RAIL_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+}
+
+/// Kueue's admission check, and the topology that Kueue places by.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Kueue")]
+pub struct KueueArguments {
+    /// Serve Kueue's admission checks whose controllerName is railyard.io/placement, and keep the Topology and the ResourceFlavor `railyard` as the fabric is
+    #[arg(long, env = "RAIL_KUEUE")]
+    pub kueue: bool,
+    /// What becomes of workloads while no controller answers: they wait (closed), or are admitted without Railyard after 10 s (open)
+    #[arg(
+        long,
+        env = "RAIL_KUEUE_WHEN_AWAY",
+        value_name = "POLICY",
+        default_value = "closed",
+        requires = "kueue"
+    )]
+    pub kueue_when_away: KueueAway,
+    /// Tenant of namespaces that have no label railyard.io/tenant; default: that of the operator's credentials
+    #[arg(long, env = "RAIL_KUEUE_TENANT", value_name = "TENANT", requires = "kueue")]
+    pub kueue_tenant: Option<String>,
+    /// Queue of that tenant in which servers are held for workloads that name none
+    #[arg(long, env = "RAIL_KUEUE_QUEUE", value_name = "QUEUE", requires = "kueue")]
+    pub kueue_queue: Option<String>,
+    /// How names of its allocations begin; each cluster of Kubernetes that uses the same tenant has another one
+    #[arg(
+        long,
+        env = "RAIL_KUEUE_PREFIX",
+        value_name = "PREFIX",
+        default_value = "kueue-",
+        requires = "kueue"
+    )]
+    pub kueue_prefix: String,
+}
+
+/// What becomes of Kueue's workloads while no controller answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KueueAway {
+    /// They wait.
+    Closed,
+    /// They are admitted without Railyard.
+    Open,
+}
+
+impl KueueArguments {
+    /// What is done for Kueue; none without `--kueue`.
+    #[must_use]
+    pub fn settings(&self) -> Option<Settings> {
+        let when_away = match self.kueue_when_away {
+            KueueAway::Closed => WhenAway::Closed,
+            KueueAway::Open => WhenAway::Open,
+        };
+        let policy = Policy {
+            prefix: self.kueue_prefix.clone(),
+            tenant: self.kueue_tenant.clone(),
+            queue: self.kueue_queue.clone(),
+            when_away,
+            ..Policy::default()
+        };
+        self.kueue.then(|| Settings { policy, ..Settings::default() })
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

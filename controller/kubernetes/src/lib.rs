@@ -2,7 +2,8 @@
 //!
 //! Decisions are pure: `decide` is what is to be done about one object, `documents` what an object asks Railyard for, `status` what is said of it,
 //! `nodes` what a Node is told of its rails, `lease` who of several operators acts; `schema` and `crds` are made of `rail.v1`'s own descriptors.
-//! Around them: `reconcile` and `node_sync` do it, `railyard` is the controller, `connect` the API server, `leader` holds the lease.
+//! Around them: `reconcile` and `node_sync` do it, `railyard` is the controller, `connect` the API server, `leader` holds the lease, and
+//! `kueue` has Kueue served by a room of its own.
 //!
 //! Contracts:
 //! 1. Nothing is written that is there already; of one generation of an object a finalizer, a first status and the last one.
@@ -18,6 +19,7 @@ pub mod decide;
 pub mod documents;
 pub mod error;
 pub mod kind;
+pub mod kueue;
 pub mod leader;
 pub mod lease;
 pub mod metrics;

@@ -100,7 +100,11 @@ impl Railyard {
         Ok(client)
     }
 
-    fn client(&self) -> Result<Client, RpcError> {
+    /// A connection by the credentials that there are now.
+    ///
+    /// # Errors
+    /// They cannot be used; nobody was called.
+    pub fn client(&self) -> Result<Client, RpcError> {
         self.connect()
             .map_err(|error| RpcError::new(ErrorClass::Unavailable, "CONNECTION_LOST", error.to_string()))
     }

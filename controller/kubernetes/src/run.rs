@@ -21,6 +21,7 @@ use crate::{
     connect,
     error::OperatorError,
     kind::Kind,
+    kueue,
     leader::Candidate,
     lease::ENDING,
     metrics::OperatorMetrics,
@@ -71,6 +72,9 @@ async fn serve(arguments: &RunArguments) -> Result<(), OperatorError> {
     let (leads, led) = watch::channel(false);
     tasks.spawn(serve_metrics(&registry, arguments, led.clone(), ending.clone()).await?);
     let shared = Arc::new(Shared { client: client.clone(), railyard, metrics });
+    if let Some(settings) = arguments.kueue.settings() {
+        settings.check().map_err(|error| OperatorError::Usage(error.to_string()))?;
+    }
     let mut candidate = Candidate::new(client, &arguments.lease_namespace, arguments.name.clone());
     let acting = act(shared, arguments, led, ending.clone());
     tokio::pin!(acting);
@@ -113,6 +117,9 @@ async fn act(
         }
         if !arguments.no_nodes {
             work.spawn(node_sync::keep(Arc::clone(&shared), arguments.every, stop.clone()));
+        }
+        if let Some(settings) = arguments.kueue.settings() {
+            work.spawn(kueue::keep(Arc::clone(&shared), settings, stop.clone()));
         }
         tokio::select! {
             _ = led.wait_for(|leads| !*leads) => tracing::warn!("the lease is lost: another operator may act"),
