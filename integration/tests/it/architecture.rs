@@ -137,7 +137,7 @@ fn directions_that_must_never_be_are_not_there() {
 
 #[test]
 fn pure_rooms_use_small_leaves_only() {
-    let leaves = ["thiserror", "uuid", "half", "crc32c", "strsim", "compact_str", "proptest"];
+    let leaves = ["thiserror", "uuid", "half", "crc32c", "strsim", "compact_str", "smallvec", "proptest"];
     let pure = [
         "proto-model",
         "proto-audit",

@@ -654,8 +654,8 @@ mod tests {
     fn any_other_program_gets_the_script_as_a_file() {
         let said = ran(b"#!/bin/cat -e\n#SBATCH -N1\nhello\n");
         assert_eq!(said.stdout, b"#!/bin/cat -e$\n#SBATCH -N1$\nhello$\n");
-        let told = ran(b"#!/usr/bin/env -S sh -eu\necho \"$SLURM_NTASKS of $SLURM_JOB_NAME\"; exit 7\n");
-        assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(7), &b"1 of night\n"[..]));
+        let outcome = ran(b"#!/usr/bin/env -S sh -eu\necho \"$SLURM_NTASKS of $SLURM_JOB_NAME\"; exit 7\n");
+        assert_eq!((outcome.status.code(), outcome.stdout.as_slice()), (Some(7), &b"1 of night\n"[..]));
     }
 
     #[test]

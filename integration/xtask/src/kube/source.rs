@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead, BufReader, Read as _, Write as _},
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -90,7 +90,7 @@ fn entry(line: &str) -> Option<Entry<'_>> {
 }
 
 /// Writes a file as git answers for it: `OBJECT blob BYTES`, a line's end, the bytes, a line's end; or `OBJECT missing`.
-fn write(answers: &mut impl std::io::BufRead, (mode, object, path): &Entry<'_>, into: &Path) -> Result<()> {
+fn write(answers: &mut impl BufRead, (mode, object, path): &Entry<'_>, into: &Path) -> Result<()> {
     let mut line = String::new();
     answers.read_line(&mut line)?;
     if line.trim_end().ends_with(" missing") {
