@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use self::launch::{Confinement, Input, Launch, Program, Received};
-use crate::{isolation::seccomp, orders, privileges};
+use crate::{isolation::seccomp, oom, orders, privileges};
 
 pub mod launch;
 
@@ -98,6 +98,9 @@ fn confine(confinement: &Confinement) -> Result<(), String> {
             .map_err(|error| format!("cannot enter the control group {}: {error}", group.display()))?;
     }
     // While /proc is this server's own.
+    oom::expose(Path::new(oom::OWN)).map_err(|error| {
+        format!("cannot give up the agent's protection when memory ends ({}): {error}", oom::OWN)
+    })?;
     take_input(confinement.input).map_err(|error| format!("cannot take its standard input: {error}"))?;
     if let Some(join) = confinement.join {
         join.enter().map_err(|error| format!("cannot enter the attempt's namespaces: {error}"))?;

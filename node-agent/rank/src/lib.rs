@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod exec;
 pub mod ids;
 pub mod isolation;
+pub mod oom;
 pub mod orders;
 pub mod privileges;
 pub mod probe;
