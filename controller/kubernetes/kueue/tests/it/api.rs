@@ -180,7 +180,7 @@ impl Store {
         }
         self.watches.push((collection.to_owned(), events));
         let frames = UnboundedReceiverStream::new(stream).map(|bytes| Ok(Frame::data(bytes)));
-        Response::new(BodyExt::boxed(StreamBody::new(frames)))
+        Response::new(StreamBody::new(frames).boxed())
     }
 }
 

@@ -23,14 +23,24 @@ fn the_page_has_every_name() {
     let (policy, settings) = (Policy::default(), Settings::default());
     let label = format!("`{}UID`", names::HOLD_LABEL);
     let known = [names::CONTROLLER, names::TENANT, names::HOLD, names::NODES, topology::POD, topology::LEAF];
-    let own = [names::UID_LABEL, names::WORKLOAD_LABEL, names::QUEUE_LABEL, &settings.flavor_label.0, &policy.prefix];
+    let own = [
+        names::UID_LABEL,
+        names::WORKLOAD_LABEL,
+        names::QUEUE_LABEL,
+        &settings.flavor_label.0,
+        &policy.prefix,
+    ];
     let all = known.into_iter().chain(own).chain(policy.gpu_resources.iter().map(String::as_str));
     for name in all.chain([label.as_str()]) {
         assert!(page.contains(name), "docs/kubernetes.md does not say {name}");
     }
     let options = file("controller/kubernetes/kueue/src/options.rs");
     let words = options.split("number(\"").chain(options.split("switch(\"")).chain(options.split("word(\""));
-    let names: Vec<&str> = words.skip(1).filter_map(|rest| rest.split('"').next()).filter(|word| word.contains("rail-")).collect();
+    let names: Vec<&str> = words
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|word| word.contains("rail-"))
+        .collect();
     assert!(names.len() >= 6, "{names:?}");
     names.iter().for_each(|name| assert!(page.contains(&format!("`railyard.io/{name}`")), "{name}"));
 }

@@ -130,14 +130,6 @@ fn none<T>() -> Result<Response<T>, Status> {
     Err(Status::unimplemented("not here"))
 }
 
-macro_rules! refused {
-    ($($name:ident: $request:ident -> $answer:ident),*) => {$(
-        async fn $name(&self, _: Request<v1::$request>) -> Result<Response<v1::$answer>, Status> {
-            none()
-        }
-    )*};
-}
-
 #[tonic::async_trait]
 impl JobService for Rail {
     type WatchJobsStream = Pin<Box<dyn Stream<Item = Event> + Send>>;
@@ -222,16 +214,55 @@ impl JobService for Rail {
         none()
     }
 
-    refused!(
-        list_jobs: ListJobsRequest -> ListJobsResponse,
-        delete_job: DeleteJobRequest -> DeleteJobResponse,
-        hold_job: HoldJobRequest -> Job,
-        release_job: ReleaseJobRequest -> Job,
-        suspend_job: SuspendJobRequest -> Job,
-        resume_job: ResumeJobRequest -> Job,
-        requeue_job: RequeueJobRequest -> Job,
-        update_job: UpdateJobRequest -> Job,
-        explain_job: ExplainJobRequest -> ExplainJobResponse,
-        list_job_usage: ListJobUsageRequest -> ListJobUsageResponse
-    );
+    async fn list_jobs(
+        &self,
+        _: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        none()
+    }
+
+    async fn delete_job(
+        &self,
+        _: Request<v1::DeleteJobRequest>,
+    ) -> Result<Response<v1::DeleteJobResponse>, Status> {
+        none()
+    }
+
+    async fn hold_job(&self, _: Request<v1::HoldJobRequest>) -> Result<Response<v1::Job>, Status> {
+        none()
+    }
+
+    async fn release_job(&self, _: Request<v1::ReleaseJobRequest>) -> Result<Response<v1::Job>, Status> {
+        none()
+    }
+
+    async fn suspend_job(&self, _: Request<v1::SuspendJobRequest>) -> Result<Response<v1::Job>, Status> {
+        none()
+    }
+
+    async fn resume_job(&self, _: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
+        none()
+    }
+
+    async fn requeue_job(&self, _: Request<v1::RequeueJobRequest>) -> Result<Response<v1::Job>, Status> {
+        none()
+    }
+
+    async fn update_job(&self, _: Request<v1::UpdateJobRequest>) -> Result<Response<v1::Job>, Status> {
+        none()
+    }
+
+    async fn explain_job(
+        &self,
+        _: Request<v1::ExplainJobRequest>,
+    ) -> Result<Response<v1::ExplainJobResponse>, Status> {
+        none()
+    }
+
+    async fn list_job_usage(
+        &self,
+        _: Request<v1::ListJobUsageRequest>,
+    ) -> Result<Response<v1::ListJobUsageResponse>, Status> {
+        none()
+    }
 }

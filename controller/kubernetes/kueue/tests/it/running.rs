@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{api::Api, cluster::uid, rail::Rail};
 
 /// What has not come about after this time never will.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 
 /// Both sides, with nodes, a queue and a check.
