@@ -39,7 +39,7 @@ fn the_page_has_every_name() {
     let names: Vec<&str> = words
         .skip(1)
         .filter_map(|rest| rest.split('"').next())
-        .filter(|word| word.contains("rail-"))
+        .filter(|word| word.starts_with("rail-"))
         .collect();
     assert!(names.len() >= 6, "{names:?}");
     names.iter().for_each(|name| assert!(page.contains(&format!("`railyard.io/{name}`")), "{name}"));
