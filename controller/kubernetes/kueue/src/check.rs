@@ -8,7 +8,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     names::{GROUP, HOLD, NODES, VERSION, node_label},
     shape::Shape,
-    workload::{CheckState, Workload},
+    workload::{CheckState, PodSetUpdate, Workload},
 };
 
 /// Bytes of a message (Kueue takes 32768).
@@ -60,37 +60,66 @@ pub struct Report {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) version: String,
-    /// Names of the checks, with the times since when they are in their state.
-    pub(crate) checks: Vec<(String, String)>,
+    pub(crate) checks: Vec<Entry>,
     /// The state.
     pub state: State,
     /// Why.
     pub message: String,
     /// Of Retry: seconds before it is tried again.
     pub requeue_after: Option<u32>,
-    /// Of Ready: what pods get.
-    pub updates: Vec<Update>,
+}
+
+/// What is written of one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    name: String,
+    /// When it came into its state.
+    since: String,
+    /// It was in this state before, and stays in it.
+    stays: bool,
+    /// What pods get.
+    updates: Vec<Update>,
+}
+
+impl Entry {
+    fn of(check: &CheckState, state: State, now: u64) -> Self {
+        let stays = check.state == state.as_str();
+        // What pods were told once is theirs: Kueue refuses to have it changed while the check is Ready.
+        let told = if stays && state == State::Ready { &check.pod_set_updates[..] } else { &[] };
+        let has_since = stays && !check.last_transition_time.is_empty();
+        Self {
+            name: check.name.clone(),
+            since: if has_since { check.last_transition_time.clone() } else { time(now) },
+            stays,
+            updates: told.iter().map(Update::of).collect(),
+        }
+    }
 }
 
 impl Report {
     /// These checks of the workload get this state.
     #[must_use]
     pub fn of(workload: &Workload, checks: &[&CheckState], state: State, message: String, now: u64) -> Self {
-        let since = |check: &&CheckState| {
-            let stays = check.state == state.as_str() && !check.last_transition_time.is_empty();
-            (check.name.clone(), if stays { check.last_transition_time.clone() } else { time(now) })
-        };
         Self {
             namespace: workload.metadata.namespace.clone(),
             name: workload.metadata.name.clone(),
             uid: workload.metadata.uid.clone(),
             version: workload.metadata.resource_version.clone(),
-            checks: checks.iter().map(since).collect(),
+            checks: checks.iter().map(|check| Entry::of(check, state, now)).collect(),
             state,
             message: message.chars().take(MESSAGE_MAX).collect(),
             requeue_after: None,
-            updates: Vec::new(),
         }
+    }
+
+    /// Pods get this, by the first check that was not Ready before: one check alone may add the same to pods. Nothing where another has told them already.
+    #[must_use]
+    pub fn with_updates(mut self, updates: Vec<Update>) -> Self {
+        let is_told = self.checks.iter().any(|entry| !entry.updates.is_empty());
+        if let Some(entry) = self.checks.iter_mut().find(|entry| !entry.stays && !is_told) {
+            entry.updates = updates;
+        }
+        self
     }
 
     /// Namespace and name of the workload.
@@ -103,16 +132,15 @@ impl Report {
     /// (409), and it is decided again. `retryCount` is not named: Kueue counts.
     #[must_use]
     pub fn patch(&self) -> Value {
-        let entry = |(at, (name, since)): (usize, &(String, String))| {
+        let entry = |of: &Entry| {
+            // What is left out would stay, as Kueue has applied it with the rest: no updates are said too.
+            let updates: Vec<Value> = of.updates.iter().map(Update::json).collect();
             let mut entry = json!({
-                "name": name, "state": self.state.as_str(), "message": self.message, "lastTransitionTime": since,
+                "name": of.name, "state": self.state.as_str(), "message": self.message,
+                "lastTransitionTime": of.since, "podSetUpdates": updates,
             });
             if let Some(after) = self.requeue_after {
                 entry["requeueAfterSeconds"] = json!(after);
-            }
-            // One check alone may add the same to pods.
-            if at == 0 && !self.updates.is_empty() {
-                entry["podSetUpdates"] = self.updates.iter().map(Update::json).collect();
             }
             entry
         };
@@ -120,12 +148,20 @@ impl Report {
             "apiVersion": format!("{GROUP}/{VERSION}"),
             "kind": "Workload",
             "metadata": {"name": self.name, "namespace": self.namespace, "uid": self.uid, "resourceVersion": self.version},
-            "status": {"admissionChecks": self.checks.iter().enumerate().map(entry).collect::<Vec<_>>()},
+            "status": {"admissionChecks": self.checks.iter().map(entry).collect::<Vec<_>>()},
         })
     }
 }
 
 impl Update {
+    fn of(found: &PodSetUpdate) -> Self {
+        Self {
+            pod_set: found.name.clone(),
+            annotations: found.annotations.clone(),
+            node_selector: found.node_selector.clone(),
+        }
+    }
+
     fn json(&self) -> Value {
         let mut update = json!({"name": self.pod_set, "annotations": self.annotations});
         if !self.node_selector.is_empty() {
@@ -159,4 +195,41 @@ pub fn updates(uid: &str, name: &str, shape: &Shape, shares: &BTreeMap<String, V
 pub fn time(seconds: u64) -> String {
     let time = OffsetDateTime::from_unix_timestamp(i64::try_from(seconds).unwrap_or_default());
     time.unwrap_or(OffsetDateTime::UNIX_EPOCH).format(&Rfc3339).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(pod_set: &str) -> Update {
+        Update { pod_set: pod_set.into(), annotations: BTreeMap::new(), node_selector: BTreeMap::new() }
+    }
+
+    fn check(name: &str, state: &str, pod_sets: &[&str]) -> CheckState {
+        let of = |set: &&str| PodSetUpdate { name: (*set).into(), ..PodSetUpdate::default() };
+        let pod_set_updates = pod_sets.iter().map(of).collect();
+        CheckState { name: name.into(), state: state.into(), pod_set_updates, ..CheckState::default() }
+    }
+
+    fn written(checks: &[&CheckState], state: State) -> Vec<Value> {
+        let report = Report::of(&Workload::default(), checks, state, String::new(), 5);
+        let patch = report.with_updates(vec![update("main")]).patch();
+        let all = patch["status"]["admissionChecks"].as_array().unwrap();
+        all.iter().map(|one| one["podSetUpdates"].clone()).collect()
+    }
+
+    #[test]
+    fn one_check_tells_pods_and_the_others_say_that_they_tell_nothing() {
+        let (first, second) = (check("a", "Pending", &[]), check("b", "Pending", &[]));
+        let none = json!([]);
+        let main = json!([{"name": "main", "annotations": {}}]);
+        assert_eq!(written(&[&first, &second], State::Ready), [main.clone(), none.clone()]);
+        // One that is Ready keeps what it has told.
+        let ready = check("b", "Ready", &["main"]);
+        assert_eq!(written(&[&first, &ready], State::Ready), [none.clone(), main.clone()]);
+        let without = check("a", "Ready", &[]);
+        assert_eq!(written(&[&without, &second], State::Ready), [none.clone(), main]);
+        let report = Report::of(&Workload::default(), &[&ready], State::Retry, String::new(), 5).patch();
+        assert_eq!(report["status"]["admissionChecks"][0]["podSetUpdates"], none);
+    }
 }

@@ -3,8 +3,9 @@
 //! One step at a time. Each may be repeated, and whoever dies between two of them is followed by somebody who sees what the first has done: so
 //! there is no order of steps to remember. What holds:
 //!
-//! - At most one allocation holds servers for a workload, and none but that of its present reservation of quota.
+//! - At most one allocation of its tenant holds servers for a workload, and none but that of its present reservation of quota.
 //! - Nodes carry its label only while that allocation holds them; the label is taken away before they are given back.
+//! - What pods were told of an allocation is not told anew: where it is not so any more, they are evicted.
 //! - Where a controller of Railyard has not said yet what is held, nothing is given back and no label of a workload that may run is taken away.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,12 +15,13 @@ use proto_wire::v1;
 use crate::{
     check::{self, Report, State},
     hold::{self, Hold, Stage},
-    names::{HOLD, HoldKey},
+    names::HoldKey,
     nodes::Candidates,
     options::RailOptions,
+    present::{Present, list},
     settings::{Policy, WhenAway},
     shape::{self, Shape},
-    workload::{CheckState, Workload},
+    workload::Workload,
 };
 
 /// A hold that has been so for less time is not worth a message, in seconds.
@@ -34,8 +36,12 @@ pub struct Snapshot<'a> {
     pub workload: Option<&'a Workload>,
     /// The admission checks that are ours.
     pub checks: &'a BTreeSet<String>,
-    /// All that is or was held for it; none while nobody has said what is held.
+    /// Whose it is; empty: that of the credentials, whose name is not known.
+    pub tenant: &'a str,
+    /// All that is or was held by its name; none while nobody has said what is held. Names are free, so that other tenants may have such allocations too.
     pub holds: Option<&'a [Hold]>,
+    /// Of the servers of these, those that Kubernetes has no node of.
+    pub absent: &'a BTreeSet<String>,
     /// Nodes that carry its label, with the value.
     pub labels: &'a BTreeMap<String, String>,
     /// Servers that it may have, where Railyard chooses.
@@ -58,8 +64,18 @@ pub enum Plan {
         /// When it would probably start, in seconds since 1970.
         start: Option<u64>,
     },
-    /// Never hold servers for it as the cluster is.
-    Never {
+    /// Hold no servers for it while the cluster is as it is.
+    Infeasible {
+        /// Why.
+        causes: String,
+    },
+    /// Never hold servers for such a job.
+    Invalid {
+        /// Why.
+        causes: String,
+    },
+    /// Nothing for us: the credentials, or the name, do not allow it.
+    Refused {
         /// Why.
         causes: String,
     },
@@ -107,66 +123,59 @@ fn decision(step: Step, reason: impl Into<String>) -> Decision {
     Decision { step, reason: reason.into() }
 }
 
-/// A workload that has quota, or had it until its pods are gone.
-struct Present<'a> {
-    workload: &'a Workload,
-    key: HoldKey,
-    /// The first of our checks; none where its ClusterQueue has none of ours (any more).
-    check: Option<&'a CheckState>,
-}
-
-impl Present<'_> {
-    /// It has been said that it cannot run, and Kueue is about to take its quota back.
-    fn is_given_up(&self) -> bool {
-        self.check.is_some_and(|check| matches!(check.state.as_str(), "Retry" | "Rejected"))
-    }
-}
-
 /// The next step.
 #[must_use]
 pub fn decide(known: &Snapshot<'_>, policy: &Policy, now: u64) -> Decision {
-    let present = present(known);
+    let present = Present::of(known.uid, known.workload, known.checks);
     let wanted = present.as_ref().filter(|one| !one.is_given_up());
     let shape = wanted.map(|one| shape::of(one.workload, &policy.gpu_resources));
-    let expected = expected_labels(known, wanted, shape.as_ref());
+    let expected = expected_labels(known, wanted, shape.as_ref(), policy);
     if let Some(step) = tidy(known, wanted.map(|one| &one.key), &expected) {
         return step;
     }
     let (Some(one), Some(shape)) = (wanted, shape) else {
         return decision(Step::Wait(None), "it has no quota, or Kueue takes it back");
     };
-    let Some(check) = one.check else { return decision(Step::Wait(None), "no check of its queue is ours") };
-    if one.workload.is("Evicted") || one.workload.spec.active == Some(false) {
-        return decision(Step::Wait(None), "it is evicted, and its pods may still be there");
+    if one.checks.is_empty() {
+        return decision(Step::Wait(None), "no check of its queue is ours");
     }
-    let missing: BTreeMap<String, String> =
-        expected.into_iter().filter(|(node, value)| known.labels.get(node) != Some(value)).collect();
+    if let Some(why) = one.ending() {
+        return decision(Step::Wait(None), why);
+    }
+    let is_missing = |(node, value): &(String, String)| {
+        known.labels.get(node) != Some(value) && !known.absent.contains(node)
+    };
+    let missing: BTreeMap<String, String> = expected.into_iter().filter(is_missing).collect();
     if !missing.is_empty() {
         return decision(Step::Label(missing), "its servers are held");
     }
-    match check.state.as_str() {
-        "Ready" => ready(known, one, check, policy, now),
-        _ => pending(known, one, check, shape, policy, now),
+    if let Some(message) = lost(known, one, policy) {
+        return retry(one, message, None, policy, now);
     }
+    if one.is_ready() {
+        return decision(Step::Wait(None), "it is admitted");
+    }
+    pending(known, one, shape, policy, now)
 }
 
-fn present<'a>(known: &Snapshot<'a>) -> Option<Present<'a>> {
-    let workload = known.workload.filter(|one| one.metadata.uid == known.uid && one.is_present())?;
-    let key = HoldKey { uid: known.uid.to_owned(), reserved: workload.reserved()? };
-    let mut ours: Vec<&CheckState> =
-        workload.status.admission_checks.iter().filter(|check| known.checks.contains(&check.name)).collect();
-    ours.sort_by(|a, b| a.name.cmp(&b.name));
-    Some(Present { workload, key, check: ours.first().copied() })
-}
-
-/// The labels that nodes should have.
+/// The labels that nodes should have: those that its pods ask for, and before that those that they will.
 fn expected_labels(
     known: &Snapshot<'_>,
     wanted: Option<&Present<'_>>,
     shape: Option<&Result<(Shape, RailOptions), String>>,
+    policy: &Policy,
 ) -> BTreeMap<String, String> {
-    let held = wanted.and_then(|one| hold_of(known, &one.key)).filter(|hold| hold.stage == Stage::Runs);
-    let (Some(hold), Some(Ok((shape @ Shape::Anywhere(_), _)))) = (held, shape) else {
+    let Some(one) = wanted else { return BTreeMap::new() };
+    let Some(hold) = hold_of(known, one, policy) else { return BTreeMap::new() };
+    if let Some(told) = one.told(&one.key.name(&policy.prefix)) {
+        if told.lost(Some(hold)).is_some() {
+            return BTreeMap::new();
+        }
+        if !told.is_short {
+            return told.labels;
+        }
+    }
+    let (Stage::Runs, Some(Ok((shape @ Shape::Anywhere(_), _)))) = (hold.stage, shape) else {
         return BTreeMap::new();
     };
     let shares = hold::shares(shape, &hold.nodes).unwrap_or_default();
@@ -176,8 +185,25 @@ fn expected_labels(
         .collect()
 }
 
-fn hold_of<'a>(known: &Snapshot<'a>, key: &HoldKey) -> Option<&'a Hold> {
-    known.holds?.iter().find(|hold| hold.key == *key)
+fn is_own(known: &Snapshot<'_>, hold: &Hold) -> bool {
+    known.tenant.is_empty() || hold.tenant == known.tenant
+}
+
+/// Its allocation: that of its tenant, or the one that its pods were told of before its namespace had another tenant.
+fn hold_of<'a>(known: &Snapshot<'a>, one: &Present<'_>, policy: &Policy) -> Option<&'a Hold> {
+    let of = || known.holds.into_iter().flatten().filter(|hold| hold.key == one.key);
+    of().find(|hold| is_own(known, hold)).or_else(|| {
+        let told = one.told(&one.key.name(&policy.prefix)).filter(|told| !told.is_short)?;
+        of().find(|hold| told.lost(Some(hold)).is_none())
+    })
+}
+
+/// Why it cannot go on as its pods were told.
+fn lost(known: &Snapshot<'_>, one: &Present<'_>, policy: &Policy) -> Option<String> {
+    let name = one.key.name(&policy.prefix);
+    let told = one.told(&name).filter(|_| known.holds.is_some() && known.away_since.is_none())?;
+    let causes = told.lost(hold_of(known, one, policy))?;
+    Some(format!("allocation {name} holds its servers no more: {causes}"))
 }
 
 /// What nobody needs goes: first labels, then what is held.
@@ -199,74 +225,79 @@ fn tidy(
     Some(decision(step, "nobody needs what it holds"))
 }
 
-/// It was admitted.
-fn ready(known: &Snapshot<'_>, one: &Present<'_>, check: &CheckState, policy: &Policy, now: u64) -> Decision {
-    let name = one.key.name(&policy.prefix);
-    let relies = check.pod_set_updates.iter().any(|update| update.annotations.get(HOLD) == Some(&name));
-    let hold = hold_of(known, &one.key);
-    if !relies || known.holds.is_none() || known.away_since.is_some() || hold.is_some_and(Hold::is_live) {
-        return decision(Step::Wait(None), "it is admitted");
-    }
-    let causes = hold.map_or("it is not there any more", |hold| hold.causes.as_str());
-    let message = format!("allocation {name} holds its servers no more: {causes}");
-    retry(one, check, message, None, policy, now)
-}
-
 /// It has quota, and waits for us.
 fn pending(
     known: &Snapshot<'_>,
     one: &Present<'_>,
-    check: &CheckState,
     shape: Result<(Shape, RailOptions), String>,
     policy: &Policy,
     now: u64,
 ) -> Decision {
     let (shape, options) = match shape {
         Ok(found) => found,
-        Err(why) => return reject(one, check, why, now),
+        Err(why) => return report(one, State::Rejected, why, now),
     };
     if shape == Shape::Nothing {
         let message = "no pod of it has GPUs or asks for rails: nothing is held for it".to_owned();
-        return report(one, check, State::Ready, message, now);
+        return report(one, State::Ready, message, now);
     }
     if let Some(since) = known.away_since {
-        return away(one, check, since, policy, now);
+        return away(one, since, policy, now);
     }
     let Some(holds) = known.holds else {
         return decision(Step::Wait(None), "no controller of Railyard has said yet what is held");
     };
-    if let Some(hold) = hold_of(known, &one.key) {
-        return held(one, check, hold, &shape, policy, now);
+    if let Some(hold) = hold_of(known, one, policy) {
+        return held(known, one, hold, &shape, policy, now);
     }
-    if holds.iter().any(|hold| hold.stage != Stage::Over) {
+    if holds.iter().any(|hold| hold.stage != Stage::Over && is_own(known, hold)) {
         return decision(Step::Wait(None), "what it held before is being given back");
     }
     if let Some(few) = too_few(&shape, known.candidates) {
-        return retry(one, check, few, None, policy, now);
+        return retry(one, few, None, policy, now);
     }
     let Some(job) = hold::job(one.workload, &one.key, &shape, &options, known.candidates, policy) else {
-        return reject(one, check, "it cannot be said as a job of Railyard".to_owned(), now);
+        return report(one, State::Rejected, "it cannot be said as a job of Railyard".to_owned(), now);
     };
     match known.plan {
         None => decision(Step::Plan(Box::new(job)), "nothing is held for it"),
         Some(Plan::Fits) => {
             decision(Step::Create { key: one.key.clone(), job: Box::new(job) }, "it would start at once")
         }
-        Some(Plan::Waits { causes, start }) => {
-            retry(one, check, format!("nothing fits now: {causes}"), *start, policy, now)
-        }
-        Some(Plan::Never { causes }) if matches!(shape, Shape::Chosen(_)) => {
-            let message = format!("the nodes that Kueue has chosen cannot be held: {causes}");
-            retry(one, check, message, None, policy, now)
+        Some(other) => answered(known, one, other, &shape, policy, now),
+    }
+}
+
+/// Railyard does not hold servers for it at once.
+fn answered(
+    known: &Snapshot<'_>,
+    one: &Present<'_>,
+    plan: &Plan,
+    shape: &Shape,
+    policy: &Policy,
+    now: u64,
+) -> Decision {
+    let closed = known.candidates.closed;
+    let longest = now.saturating_add(u64::from(policy.retry_longest));
+    let (message, start) = match plan {
+        Plan::Fits => ("it would start at once".to_owned(), None),
+        Plan::Waits { causes, start } => (format!("nothing fits now: {causes}"), *start),
+        Plan::Refused { causes } => (format!("Railyard refuses to hold its servers: {causes}"), None),
+        Plan::Infeasible { causes } | Plan::Invalid { causes } if matches!(shape, Shape::Chosen(_)) => {
+            (format!("the nodes that Kueue has chosen cannot be held: {causes}"), None)
         }
         // It was asked for the servers that are open.
-        Some(Plan::Never { causes }) if known.candidates.closed > 0 => {
-            let message =
-                format!("nothing fits while {} nodes are closed: {causes}", known.candidates.closed);
-            retry(one, check, message, None, policy, now)
+        Plan::Infeasible { causes } | Plan::Invalid { causes } if closed > 0 => {
+            (format!("nothing fits while {closed} nodes are closed: {causes}"), None)
         }
-        Some(Plan::Never { causes }) => reject(one, check, format!("it can never be placed: {causes}"), now),
-    }
+        Plan::Infeasible { causes } => {
+            (format!("it cannot be placed as the cluster is: {causes}"), Some(longest))
+        }
+        Plan::Invalid { causes } => {
+            return report(one, State::Rejected, format!("it can never be placed: {causes}"), now);
+        }
+    };
+    retry(one, message, start, policy, now)
 }
 
 /// What is said where Kubernetes has fewer open servers than are needed.
@@ -282,8 +313,8 @@ fn too_few(shape: &Shape, candidates: &Candidates) -> Option<String> {
 
 /// Its allocation is there.
 fn held(
+    known: &Snapshot<'_>,
     one: &Present<'_>,
-    check: &CheckState,
     hold: &Hold,
     shape: &Shape,
     policy: &Policy,
@@ -291,20 +322,10 @@ fn held(
 ) -> Decision {
     let name = hold.key.name(&policy.prefix);
     let limit = match hold.stage {
-        Stage::Runs => {
-            let Some(shares) = hold::shares(shape, &hold.nodes) else {
-                let message =
-                    format!("allocation {name} holds other servers than it needs: {}", hold.nodes.join(","));
-                return retry(one, check, message, None, policy, now);
-            };
-            let updates = check::updates(&one.key.uid, &name, shape, &shares);
-            let message = format!("allocation {name} holds {}", list(&hold.nodes));
-            let report = Report { updates, ..Report::of(one.workload, &[check], State::Ready, message, now) };
-            return decision(Step::Report(report), "its servers are held and prepared");
-        }
+        Stage::Runs => return prepared(known, one, hold, shape, policy, now),
         Stage::Ending | Stage::Over => {
             let message = format!("allocation {name} has ended before its pods ran: {}", hold.causes);
-            return retry(one, check, message, None, policy, now);
+            return retry(one, message, None, policy, now);
         }
         Stage::Waiting => policy.place_within,
         Stage::Preparing => policy.prepare_within,
@@ -313,18 +334,44 @@ fn held(
     let doing = if hold.stage == Stage::Waiting { "waits for servers" } else { "prepares its servers" };
     if now >= until {
         let message = format!("allocation {name} still {doing} after {limit} s: {}", hold.causes);
-        return retry(one, check, message, None, policy, now);
+        return retry(one, message, None, policy, now);
     }
     let message = format!("allocation {name} {doing}");
     let soon = hold.since.saturating_add(SOON);
-    if now >= soon && check.message != message {
-        return report(one, check, State::Pending, message, now);
+    if now >= soon && !one.says(&message) {
+        return report(one, State::Pending, message, now);
     }
     decision(Step::Wait(Some(if now < soon { soon.min(until) } else { until })), message)
 }
 
+/// Its servers are held and prepared.
+fn prepared(
+    known: &Snapshot<'_>,
+    one: &Present<'_>,
+    hold: &Hold,
+    shape: &Shape,
+    policy: &Policy,
+    now: u64,
+) -> Decision {
+    let name = hold.key.name(&policy.prefix);
+    if let Some(node) = hold.nodes.iter().find(|node| known.absent.contains(*node)) {
+        let message = format!(
+            "allocation {name} holds {node}, and Kubernetes has no such node: nodes are called in Kubernetes as in Railyard"
+        );
+        return retry(one, message, None, policy, now);
+    }
+    let Some(shares) = hold::shares(shape, &hold.nodes) else {
+        let message = format!("allocation {name} holds other servers than it needs: {}", list(&hold.nodes));
+        return retry(one, message, None, policy, now);
+    };
+    let updates = check::updates(&one.key.uid, &name, shape, &shares);
+    let message = format!("allocation {name} holds {}", list(&hold.nodes));
+    let report = Report::of(one.workload, &one.checks, State::Ready, message, now).with_updates(updates);
+    decision(Step::Report(report), "its servers are held and prepared")
+}
+
 /// Nobody answers.
-fn away(one: &Present<'_>, check: &CheckState, since: u64, policy: &Policy, now: u64) -> Decision {
+fn away(one: &Present<'_>, since: u64, policy: &Policy, now: u64) -> Decision {
     let from = since.saturating_add(policy.away_after);
     if now < from {
         return decision(Step::Wait(Some(from)), "no controller of Railyard answers at the moment");
@@ -333,42 +380,31 @@ fn away(one: &Present<'_>, check: &CheckState, since: u64, policy: &Policy, now:
         WhenAway::Open => {
             let message =
                 "no controller of Railyard answers: admitted without it (when-away is open)".to_owned();
-            report(one, check, State::Ready, message, now)
+            report(one, State::Ready, message, now)
         }
         WhenAway::Closed => {
             let message =
                 "no controller of Railyard answers: it waits until one does (when-away is closed)".to_owned();
-            if check.message == message {
+            if one.says(&message) {
                 return decision(Step::Wait(None), message);
             }
-            report(one, check, State::Pending, message, now)
+            report(one, State::Pending, message, now)
         }
     }
 }
 
-fn report(one: &Present<'_>, check: &CheckState, state: State, message: String, now: u64) -> Decision {
+fn report(one: &Present<'_>, state: State, message: String, now: u64) -> Decision {
     let reason = message.clone();
-    decision(Step::Report(Report::of(one.workload, &[check], state, message, now)), reason)
-}
-
-fn reject(one: &Present<'_>, check: &CheckState, message: String, now: u64) -> Decision {
-    report(one, check, State::Rejected, message, now)
+    decision(Step::Report(Report::of(one.workload, &one.checks, state, message, now)), reason)
 }
 
 /// Kueue takes its quota back and tries again later: when it would probably start, and no sooner than after a pause that grows.
-fn retry(
-    one: &Present<'_>,
-    check: &CheckState,
-    message: String,
-    start: Option<u64>,
-    policy: &Policy,
-    now: u64,
-) -> Decision {
-    let pause = pause(check.retry_count.unwrap_or(0), policy);
+fn retry(one: &Present<'_>, message: String, start: Option<u64>, policy: &Policy, now: u64) -> Decision {
+    let pause = pause(one.retries(), policy);
     let until_start = start.map_or(0, |start| u32::try_from(start.saturating_sub(now)).unwrap_or(u32::MAX));
     let after = until_start.clamp(pause, policy.retry_longest.max(pause));
     let reason = message.clone();
-    let report = Report::of(one.workload, &[check], State::Retry, message, now);
+    let report = Report::of(one.workload, &one.checks, State::Retry, message, now);
     decision(Step::Report(Report { requeue_after: Some(after), ..report }), reason)
 }
 
@@ -377,13 +413,4 @@ fn retry(
 pub fn pause(retries: u32, policy: &Policy) -> u32 {
     let factor = 1_u32.checked_shl(retries).unwrap_or(u32::MAX);
     policy.retry_first.saturating_mul(factor).min(policy.retry_longest)
-}
-
-fn list(nodes: &[String]) -> String {
-    const SHOWN: usize = 16;
-    let shown = nodes.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(",");
-    match nodes.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

@@ -15,6 +15,7 @@ use kube::{
 use proto_rpc::{Jitter, RetryPolicy};
 use proto_wire::v1::job_event;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
 
 use crate::{
@@ -127,12 +128,18 @@ impl Feed<DynamicObject> for Workloads {
 }
 
 /// AdmissionChecks.
-#[derive(Default)]
 pub(crate) struct Checks {
     all: BTreeMap<String, DynamicObject>,
+    /// Those that are ours, and do not say yet that somebody looks after them.
+    inactive: watch::Sender<Vec<DynamicObject>>,
 }
 
 impl Checks {
+    /// None yet. What is to be said of them goes to [`activate`].
+    pub(crate) fn new(inactive: watch::Sender<Vec<DynamicObject>>) -> Self {
+        Self { all: BTreeMap::new(), inactive }
+    }
+
     fn put(&mut self, object: DynamicObject) {
         self.all.insert(object.metadata.name.clone().unwrap_or_default(), object);
     }
@@ -143,14 +150,40 @@ impl Checks {
             if world.set_checks(ours(self.all.values())) { world.all() } else { BTreeSet::new() }
         };
         work.add(all);
-        for check in self.all.values().filter(|check| is_ours(check) && !is_active(check)) {
-            let (kubernetes, check) = (shared.kubernetes.clone(), check.clone());
-            tokio::spawn(async move {
-                let now = crate::check::time(now());
-                if let Err(error) = kubernetes.activate(&check, &now).await {
-                    tracing::warn!(%error, "an admission check is not active, so that its queues admit nothing");
-                }
-            });
+        let inactive =
+            self.all.values().filter(|check| is_ours(check) && !is_active(check)).cloned().collect();
+        self.inactive.send_replace(inactive);
+    }
+}
+
+/// Says of admission checks that somebody looks after them, until that is written; for ever.
+pub(crate) async fn activate(
+    shared: Shared,
+    mut inactive: watch::Receiver<Vec<DynamicObject>>,
+    policy: RetryPolicy,
+) {
+    let (mut jitter, mut failures) = (Jitter::from_os(), 0_u32);
+    loop {
+        let checks = inactive.borrow_and_update().clone();
+        let mut failed = None;
+        for check in &checks {
+            if let Err(error) = shared.kubernetes.activate(check, &crate::check::time(now())).await {
+                failed = Some(error);
+            }
+        }
+        if let Some(error) = failed {
+            failures = failures.saturating_add(1);
+            if failures.is_power_of_two() {
+                tracing::warn!(%error, failures, "an admission check is not active, so that its queues admit nothing; trying again");
+            }
+            let ceiling = policy.backoff_ceiling(failures);
+            tokio::time::sleep(ceiling / 2 + jitter.up_to(ceiling / 2)).await;
+        } else {
+            failures = 0;
+            if inactive.changed().await.is_err() {
+                // The program is ending.
+                return;
+            }
         }
     }
 }
@@ -182,46 +215,43 @@ impl Feed<DynamicObject> for Checks {
 /// Tenants that namespaces name.
 #[derive(Default)]
 pub(crate) struct Namespaces {
-    all: BTreeMap<String, String>,
+    listed: BTreeMap<String, Option<String>>,
 }
 
-impl Namespaces {
-    fn put(&mut self, object: Namespace) {
-        let name = object.metadata.name.unwrap_or_default();
-        match object.metadata.labels.unwrap_or_default().remove(TENANT) {
-            Some(tenant) => self.all.insert(name, tenant),
-            None => self.all.remove(&name),
-        };
-    }
+/// Name of a namespace, and the tenant that it names.
+fn namespace(object: Namespace) -> (String, Option<String>) {
+    let tenant = object.metadata.labels.unwrap_or_default().remove(TENANT);
+    (object.metadata.name.unwrap_or_default(), tenant)
 }
 
 impl Feed<Namespace> for Namespaces {
     fn begin(&mut self) {
-        self.all.clear();
+        self.listed.clear();
     }
 
     fn listed(&mut self, object: Namespace) {
-        self.put(object);
+        let (name, tenant) = namespace(object);
+        self.listed.insert(name, tenant);
     }
 
     fn complete(&mut self, shared: &Shared, work: &Work) {
         let all = {
             let mut world = shared.world();
-            world.set_tenants(self.all.clone());
+            world.replace_namespaces(std::mem::take(&mut self.listed));
             world.all()
         };
         work.add(all);
     }
 
-    fn changed(&mut self, object: Namespace, shared: &Shared, _work: &Work) {
-        // What is held is its first tenant's, who is named by the hold.
-        self.put(object);
-        shared.world().set_tenants(self.all.clone());
+    fn changed(&mut self, object: Namespace, shared: &Shared, work: &Work) {
+        // Its workloads may have come before it. What pods run on stays its first tenant's, who is named by the hold.
+        let (name, tenant) = namespace(object);
+        let of = shared.world().put_namespace(&name, tenant);
+        work.add(of);
     }
 
     fn gone(&mut self, object: Namespace, shared: &Shared, _work: &Work) {
-        self.all.remove(&object.metadata.name.unwrap_or_default());
-        shared.world().set_tenants(self.all.clone());
+        shared.world().remove_namespace(&object.metadata.name.unwrap_or_default());
     }
 }
 
@@ -290,8 +320,8 @@ pub(crate) async fn holds(shared: Shared, work: Work, policy: RetryPolicy) {
 
 async fn follow(shared: &Shared, work: &Work, failures: &mut u32) -> Result<(), RailError> {
     let prefix = &shared.settings.policy.prefix;
-    let mut stream =
-        shared.railyard.watch(shared.settings.policy.tenant.as_deref().unwrap_or_default()).await?;
+    // Of all tenants that the credentials see: namespaces name theirs.
+    let mut stream = shared.railyard.watch("").await?;
     let mut listed = Some(Vec::new());
     while let Some(event) = Railyard::next(&mut stream).await? {
         let kind = event.r#type();
@@ -312,12 +342,12 @@ async fn follow(shared: &Shared, work: &Work, failures: &mut u32) -> Result<(), 
         }
         let Some(job) = event.job else { continue };
         if kind == job_event::Type::Delete {
-            let name = job.metadata.map(|metadata| metadata.name).unwrap_or_default();
-            let Some(key) = HoldKey::of(prefix, &name) else { continue };
+            let metadata = job.metadata.unwrap_or_default();
+            let Some(key) = HoldKey::of(prefix, &metadata.name) else { continue };
             if let Some(listed) = &mut listed {
-                listed.retain(|hold: &Hold| hold.key != key);
+                listed.retain(|hold: &Hold| hold.key != key || hold.tenant != metadata.tenant);
             }
-            shared.world().remove_hold(&key);
+            shared.world().remove_hold(&key, &metadata.tenant);
             work.add([key.uid]);
             continue;
         }

@@ -72,6 +72,12 @@ impl Hold {
         })
     }
 
+    /// What it is known by: names are a tenant's own.
+    #[must_use]
+    pub fn id(&self) -> (HoldKey, String) {
+        (self.key.clone(), self.tenant.clone())
+    }
+
     /// Whether it holds servers, or will, until somebody ends it.
     #[must_use]
     pub fn is_live(&self) -> bool {

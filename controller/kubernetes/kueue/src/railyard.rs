@@ -72,9 +72,10 @@ impl RailError {
         match source.class {
             // A tenant or a queue that is not there may be made.
             ErrorClass::Quota | ErrorClass::NotFound => Some(Plan::Waits { causes, start: None }),
-            ErrorClass::Invalid | ErrorClass::TooLarge | ErrorClass::Infeasible => {
-                Some(Plan::Never { causes })
-            }
+            ErrorClass::Infeasible => Some(Plan::Infeasible { causes }),
+            ErrorClass::Invalid | ErrorClass::TooLarge => Some(Plan::Invalid { causes }),
+            // Whoever may change that need not be quick.
+            ErrorClass::Denied | ErrorClass::Unauthenticated => Some(Plan::Refused { causes }),
             _ => None,
         }
     }
@@ -126,7 +127,7 @@ impl Railyard {
         let causes = hold::causes(&planned.reasons);
         Ok(match planned {
             _ if planned.placement.is_some() => Plan::Fits,
-            planned if planned.infeasible => Plan::Never { causes },
+            planned if planned.infeasible => Plan::Infeasible { causes },
             planned => {
                 let start =
                     planned.eta.and_then(|eta| eta.start).and_then(|time| u64::try_from(time.seconds).ok());
@@ -250,11 +251,15 @@ mod tests {
     #[test]
     fn a_refusal_says_whether_the_workload_is_meant() {
         let of = |status: Status| RailError::of("plan", &status).verdict();
-        assert!(
-            matches!(of(Status::invalid_argument("spec")), Some(Plan::Never { causes }) if causes == "spec")
+        let causes = |text: &str| text.to_owned();
+        assert_eq!(of(Status::invalid_argument("spec")), Some(Plan::Invalid { causes: causes("spec") }));
+        assert_eq!(
+            of(Status::failed_precondition("no node has joined")),
+            Some(Plan::Infeasible { causes: causes("no node has joined") })
         );
-        assert!(matches!(of(Status::failed_precondition("too large")), Some(Plan::Never { .. })));
-        assert_eq!(of(Status::permission_denied("no administrator")), None);
+        for refused in [Status::permission_denied("no"), Status::unauthenticated("no")] {
+            assert_eq!(of(refused), Some(Plan::Refused { causes: causes("no") }));
+        }
         assert_eq!(of(Status::unavailable("away")), None);
         assert!(RailError::of("plan", &Status::unavailable("away")).is_away());
         assert!(!RailError::of("plan", &Status::internal("defect")).is_away());

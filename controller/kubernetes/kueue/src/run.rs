@@ -8,7 +8,7 @@ use std::{
 use kube::Client;
 use proto_rpc::{Jitter, RetryPolicy};
 use thiserror::Error;
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     world::World,
 };
 
-/// Pauses while Railyard cannot be watched, or the topology not be written.
+/// Pauses while Railyard cannot be watched, or the topology or a check not be written.
 const AGAIN: RetryPolicy = RetryPolicy {
     attempts: u32::MAX,
     first: Duration::from_millis(200),
@@ -69,7 +69,9 @@ pub async fn run(
         (shared.kubernetes.all(Kind::Workload), shared.kubernetes.all(Kind::AdmissionCheck));
     let (namespaces, nodes) = (shared.kubernetes.namespaces(), shared.kubernetes.nodes());
     tasks.spawn(feeds::keep(feeds::Workloads::default(), workloads, shared.clone(), work.clone()));
-    tasks.spawn(feeds::keep(feeds::Checks::default(), checks, shared.clone(), work.clone()));
+    let (inactive, told) = watch::channel(Vec::new());
+    tasks.spawn(feeds::keep(feeds::Checks::new(inactive), checks, shared.clone(), work.clone()));
+    tasks.spawn(feeds::activate(shared.clone(), told, AGAIN));
     tasks.spawn(feeds::keep(feeds::Namespaces::default(), namespaces, shared.clone(), work.clone()));
     tasks.spawn(feeds::keep(feeds::Nodes::default(), nodes, shared.clone(), work.clone()));
     tasks.spawn(feeds::holds(shared.clone(), work.clone(), AGAIN));

@@ -19,9 +19,11 @@ pub enum WhenAway {
 /// What decisions follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Names of holds begin so; each cluster of Kubernetes that uses the same tenant has another one.
+    /// Names of holds begin so. Each cluster of Kubernetes whose credentials see the same tenants has another one: what has this prefix and no workload
+    /// is given back.
     pub prefix: String,
-    /// The tenant of namespaces that name none; absent: that of the credentials.
+    /// The tenant of namespaces that name none; absent: that of the credentials. An administrator's credentials see all tenants, so give one with these:
+    /// without it, it cannot be told whose an allocation is.
     pub tenant: Option<String>,
     /// The tenant's queue, for workloads that name none.
     pub queue: Option<String>,

@@ -77,10 +77,17 @@ pub fn of(workload: &Workload, gpu_resources: &[String]) -> Result<(Shape, RailO
         return Ok((Shape::Nothing, options));
     }
     taking.iter().try_for_each(|one| unclaimed(one.pod_set))?;
-    let shape = if taking.iter().all(|one| one.nodes.is_some()) {
-        Shape::Chosen(chosen(&taking)?)
-    } else {
-        Shape::Anywhere(anywhere(&taking, options.pods_per_node.unwrap_or(1))?)
+    // Where Kueue chooses nodes only once it is Ready (`delayedTopologyRequest`), it does so among those that are held.
+    let (placed, free): (Vec<&Taking<'_>>, Vec<_>) = taking.iter().partition(|one| one.nodes.is_some());
+    let shape = match (placed.first(), free.first()) {
+        (Some(placed), Some(free)) => {
+            return Err(format!(
+                "Kueue has chosen nodes for pod set {} and none for pod set {}: give both flavors that have a topology, or none that has one",
+                placed.pod_set.name, free.pod_set.name
+            ));
+        }
+        (_, None) => Shape::Chosen(chosen(&taking)?),
+        (None, _) => Shape::Anywhere(anywhere(&taking, options.pods_per_node.unwrap_or(1))?),
     };
     Ok((shape, options))
 }
@@ -279,6 +286,15 @@ mod tests {
         };
         assert_eq!((chosen.nodes, chosen.gpus), (vec!["n2".to_owned(), "n0".into(), "n3".into()], 6));
         assert_eq!(chosen.pod_sets["b"], ["n0", "n3"]);
+        let mixed = json!({"podSetAssignments": [on("a", json!(["2", "0"]), json!([1, 1])), {"name": "b"}]});
+        let mixed = workload(json!([pods("a", 2, 4), pods("b", 3, 1)]), mixed);
+        let why = shape(&mixed).unwrap_err();
+        assert!(why.contains("for pod set a and none for pod set b"), "{why}");
+        // A pod set that needs no server may be anywhere.
+        let launcher =
+            json!({"podSetAssignments": [on("a", json!(["2", "0"]), json!([1, 1])), {"name": "b"}]});
+        let launcher = workload(json!([pods("a", 2, 4), pods("b", 1, 0)]), launcher);
+        assert!(matches!(shape(&launcher), Ok(Shape::Chosen(_))));
     }
 
     #[test]

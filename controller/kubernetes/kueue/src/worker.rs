@@ -12,7 +12,7 @@ use crate::{
     decide::{Decision, Plan, Step, decide},
     hold::Hold,
     kubernetes::{KubeError, Kubernetes},
-    names::HoldKey,
+    names::{HoldKey, UID_LABEL},
     nodes::KubeNode,
     queue::Outcome,
     railyard::{RailError, Railyard},
@@ -34,11 +34,6 @@ pub enum PassError {
     /// On the side of Railyard.
     #[error(transparent)]
     Rail(#[from] RailError),
-    /// A server that is held is no node.
-    #[error(
-        "node {0} is held for it, and Kubernetes has no such node: nodes are called in Kubernetes as in Railyard"
-    )]
-    NoNode(String),
     /// A thread has ended before its time.
     #[error("labelling nodes was given up: the program is ending")]
     Ending,
@@ -78,9 +73,9 @@ pub fn now() -> u64 {
 pub async fn pass(shared: &Shared, uid: &str) -> Result<Outcome, PassError> {
     let mut plan: Option<Plan> = None;
     for _ in 0..STEPS {
-        let Some(known) = shared.world().known(uid) else { return Ok(Outcome::Settled(None)) };
-        let tenant =
-            known.tenant.clone().or_else(|| shared.settings.policy.tenant.clone()).unwrap_or_default();
+        let default = shared.settings.policy.tenant.as_deref();
+        let Some(known) = shared.world().known(uid, default) else { return Ok(Outcome::Settled(None)) };
+        let tenant = &known.tenant;
         let Decision { step, reason } =
             decide(&known.snapshot(plan.as_ref()), &shared.settings.policy, now());
         let workload = known.workload.as_ref().map(|one| one.path()).unwrap_or_default();
@@ -95,17 +90,13 @@ pub async fn pass(shared: &Shared, uid: &str) -> Result<Outcome, PassError> {
                 };
             }
             Step::Plan(job) => {
-                let answer = shared.railyard.plan(&job, &tenant).await;
+                let answer = shared.railyard.plan(&job, tenant).await;
                 plan = Some(answer.or_else(|error| error.verdict().ok_or(error))?);
             }
             Step::Create { key, job } => {
-                tracing::info!(
-                    uid,
-                    workload,
-                    name = key.name(&shared.settings.policy.prefix),
-                    "holding servers"
-                );
-                plan = created(shared, shared.railyard.create(&job, &tenant).await)?;
+                let name = key.name(&shared.settings.policy.prefix);
+                tracing::info!(uid, workload, name, "holding servers");
+                plan = created(shared, &name, shared.railyard.create(&job, tenant).await)?;
             }
             Step::Release { key, tenant } => {
                 tracing::info!(uid, workload, reason, "giving back servers");
@@ -132,15 +123,22 @@ fn instant(at: u64) -> Instant {
 /// What a refusal says of the workload; nothing where the job was made.
 fn created(
     shared: &Shared,
+    name: &str,
     answer: Result<proto_wire::v1::Job, RailError>,
 ) -> Result<Option<Plan>, RailError> {
     match answer {
-        Ok(job) => {
-            if let Some(hold) = Hold::of(&shared.settings.policy.prefix, &job, now()) {
+        Ok(job) => match Hold::of(&shared.settings.policy.prefix, &job, now()) {
+            Some(hold) => {
                 shared.world().put_hold(hold);
+                Ok(None)
             }
-            Ok(None)
-        }
+            // Its next reservation has another name.
+            None => Ok(Some(Plan::Refused {
+                causes: format!(
+                    "job {name} of its tenant is somebody else's: it has not the label {UID_LABEL}"
+                ),
+            })),
+        },
         Err(error) => error.verdict().map(Some).ok_or(error),
     }
 }
@@ -154,7 +152,7 @@ async fn release(shared: &Shared, key: &HoldKey, tenant: &str) -> Result<(), Rai
                 shared.world().put_hold(hold);
             }
         }
-        None => shared.world().remove_hold(key),
+        None => shared.world().remove_hold(key, tenant),
     }
     Ok(())
 }
@@ -172,18 +170,18 @@ async fn label(
             let (kubernetes, uid) = (shared.kubernetes.clone(), uid.to_owned());
             tasks.spawn(async move {
                 let done = kubernetes.label(&node, &uid, value.as_deref()).await;
-                (node, value.is_some(), done)
+                (node, done)
             });
         }
         let Some(done) = tasks.join_next().await else { return Ok(()) };
-        let (name, is_given, done) = done.map_err(|_| PassError::Ending)?;
+        let (name, done) = done.map_err(|_| PassError::Ending)?;
         match done? {
             Some(node) => {
                 if let Some(node) = KubeNode::of(&node, &shared.settings.flavor_label) {
                     shared.world().put_node(node);
                 }
             }
-            None if is_given => return Err(PassError::NoNode(name)),
+            // What follows from that is decided next.
             None => shared.world().remove_node(&name),
         }
     }

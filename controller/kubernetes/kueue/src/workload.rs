@@ -175,6 +175,8 @@ pub struct PodSetUpdate {
     pub name: String,
     /// Annotations that they get.
     pub annotations: BTreeMap<String, String>,
+    /// Labels that their nodes must have.
+    pub node_selector: BTreeMap<String, String>,
 }
 
 impl Workload {
@@ -206,11 +208,11 @@ impl Workload {
         seconds(&condition.last_transition_time)
     }
 
-    /// Whether it may still run: it has quota, has not ended and is not being deleted. One that is evicted keeps its quota until its pods
-    /// are gone.
+    /// Whether it may still run: it has quota and has not ended. One that is evicted keeps its quota until its pods are gone, and one that is being
+    /// deleted is there until then.
     #[must_use]
     pub fn is_present(&self) -> bool {
-        self.metadata.deletion_timestamp.is_none() && !self.is("Finished") && self.reserved().is_some()
+        !self.is("Finished") && self.reserved().is_some()
     }
 
     /// The tenant's way to name it: namespace and name.
@@ -255,7 +257,8 @@ mod tests {
         assert!(!without.is_present());
         let mut ending = workload;
         ending.metadata.deletion_timestamp = Some("2026-11-30T05:00:01Z".into());
-        assert!(!ending.is_present());
+        // Its pods may still be there.
+        assert!(ending.is_present());
     }
 
     #[test]

@@ -13,14 +13,17 @@ use crate::{
     workload::Workload,
 };
 
+type Holds = BTreeMap<String, BTreeMap<(HoldKey, String), Hold>>;
+
 /// All that is known.
 #[derive(Debug, Default)]
 pub struct World {
     workloads: Option<BTreeMap<String, Arc<Workload>>>,
     checks: BTreeSet<String>,
-    /// Of namespaces that name one.
-    tenants: Option<BTreeMap<String, String>>,
-    holds: Option<BTreeMap<String, BTreeMap<HoldKey, Hold>>>,
+    /// Of all namespaces, the tenants that they name.
+    namespaces: Option<BTreeMap<String, Option<String>>>,
+    /// By UID, and by name and tenant.
+    holds: Option<Holds>,
     nodes: Option<BTreeMap<String, KubeNode>>,
     /// Values of labels, by UID and node.
     labels: BTreeMap<String, BTreeMap<String, String>>,
@@ -38,9 +41,10 @@ pub struct Known {
     holds: Option<Vec<Hold>>,
     labels: BTreeMap<String, String>,
     candidates: Candidates,
+    absent: BTreeSet<String>,
     away_since: Option<u64>,
-    /// The tenant that its namespace names.
-    pub tenant: Option<String>,
+    /// Whose it is: the tenant that its namespace names, or that of the settings; empty: that of the credentials.
+    pub tenant: String,
 }
 
 impl Known {
@@ -51,6 +55,8 @@ impl Known {
             uid: &self.uid,
             workload: self.workload.as_deref(),
             checks: &self.checks,
+            tenant: &self.tenant,
+            absent: &self.absent,
             holds: self.holds.as_deref(),
             labels: &self.labels,
             candidates: &self.candidates,
@@ -61,22 +67,31 @@ impl Known {
 }
 
 impl World {
-    /// What is known of a workload; none while Kubernetes has not said which there are, which namespaces, and which nodes.
+    /// What is known of a workload; none while Kubernetes has not said which there are, which nodes, and which namespaces, its own above all. Of those that
+    /// name no tenant it is `default`.
     #[must_use]
-    pub fn known(&self, uid: &str) -> Option<Known> {
+    pub fn known(&self, uid: &str, default: Option<&str>) -> Option<Known> {
         let workload = self.workloads.as_ref()?.get(uid).cloned();
-        let (tenants, _) = (self.tenants.as_ref()?, self.nodes.as_ref()?);
-        let tenant = workload.as_ref().and_then(|one| tenants.get(&one.metadata.namespace)).cloned();
-        let holds = self.holds.as_ref().map(|all| all.get(uid).map(|of| of.values().cloned().collect()));
+        let (namespaces, nodes) = (self.namespaces.as_ref()?, self.nodes.as_ref()?);
+        let named = match &workload {
+            Some(one) => namespaces.get(&one.metadata.namespace)?.as_deref(),
+            None => None,
+        };
+        let holds: Option<Vec<Hold>> = self
+            .holds
+            .as_ref()
+            .map(|all| all.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect());
+        let held = holds.iter().flatten().flat_map(|hold| &hold.nodes);
         Some(Known {
             uid: uid.to_owned(),
             workload,
             checks: self.checks.clone(),
-            holds: holds.map(Option::unwrap_or_default),
+            absent: held.filter(|node| !nodes.contains_key(*node)).cloned().collect(),
+            holds,
             labels: self.labels.get(uid).cloned().unwrap_or_default(),
             candidates: self.candidates.clone(),
             away_since: self.away_since,
-            tenant,
+            tenant: named.or(default).unwrap_or_default().to_owned(),
         })
     }
 
@@ -115,9 +130,27 @@ impl World {
         differs
     }
 
-    /// The tenants that namespaces name.
-    pub fn set_tenants(&mut self, tenants: BTreeMap<String, String>) {
-        self.tenants = Some(tenants);
+    /// All namespaces with the tenants that they name, in place of what was known.
+    pub fn replace_namespaces(&mut self, all: BTreeMap<String, Option<String>>) {
+        self.namespaces = Some(all);
+    }
+
+    /// One namespace, as it is now. Gives the UIDs of its workloads, if it was another one before or is new.
+    pub fn put_namespace(&mut self, name: &str, tenant: Option<String>) -> BTreeSet<String> {
+        let Some(all) = &mut self.namespaces else { return BTreeSet::new() };
+        if all.get(name) == Some(&tenant) {
+            return BTreeSet::new();
+        }
+        all.insert(name.to_owned(), tenant);
+        let workloads = self.workloads.iter().flatten();
+        workloads.filter(|(_, one)| one.metadata.namespace == name).map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// One namespace is no more.
+    pub fn remove_namespace(&mut self, name: &str) {
+        if let Some(all) = &mut self.namespaces {
+            all.remove(name);
+        }
     }
 
     /// All holds at a revision of Railyard's store, in place of what was known. A hold that was made since stays.
@@ -129,8 +162,8 @@ impl World {
         later.for_each(|hold| self.put_hold(hold.clone()));
     }
 
-    fn put_hold_over(&mut self, hold: Hold, before: &BTreeMap<String, BTreeMap<HoldKey, Hold>>) {
-        let known = before.get(&hold.key.uid).and_then(|of| of.get(&hold.key));
+    fn put_hold_over(&mut self, hold: Hold, before: &Holds) {
+        let known = before.get(&hold.key.uid).and_then(|of| of.get(&hold.id()));
         let since = known.map_or(hold.since, |known| known.since.min(hold.since));
         let newer = known.filter(|known| known.version > hold.version).cloned();
         self.put_hold(newer.unwrap_or(Hold { since, ..hold }));
@@ -140,24 +173,24 @@ impl World {
     pub fn put_hold(&mut self, hold: Hold) {
         let Some(all) = &mut self.holds else { return };
         let of = all.entry(hold.key.uid.clone()).or_default();
-        match of.get(&hold.key) {
+        match of.get(&hold.id()) {
             Some(known) if known.version > hold.version => {}
             Some(known) => {
                 let since = known.since.min(hold.since);
-                of.insert(hold.key.clone(), Hold { since, ..hold });
+                of.insert(hold.id(), Hold { since, ..hold });
             }
             None => {
-                of.insert(hold.key.clone(), hold);
+                of.insert(hold.id(), hold);
             }
         }
     }
 
     /// A hold is no more.
-    pub fn remove_hold(&mut self, key: &HoldKey) {
+    pub fn remove_hold(&mut self, key: &HoldKey, tenant: &str) {
         if let Some(all) = &mut self.holds
             && let Some(of) = all.get_mut(&key.uid)
         {
-            of.remove(key);
+            of.remove(&(key.clone(), tenant.to_owned()));
             if of.is_empty() {
                 all.remove(&key.uid);
             }
@@ -286,10 +319,10 @@ mod tests {
     fn nothing_is_known_of_a_workload_before_all_is() {
         let mut world = World::default();
         world.replace_workloads(BTreeMap::new());
-        world.set_tenants(BTreeMap::new());
-        assert!(world.known("a").is_none());
+        world.replace_namespaces(BTreeMap::new());
+        assert!(world.known("a", None).is_none());
         world.replace_nodes(vec![node("n", 3, &[("a", "x")])]);
-        assert!(world.known("a").is_some_and(|known| known.holds.is_none() && known.labels.len() == 1));
+        assert!(world.known("a", None).is_some_and(|known| known.holds.is_none() && known.labels.len() == 1));
         // What is late changes nothing.
         assert!(world.put_node(node("n", 2, &[])).is_empty());
         assert_eq!(world.all(), ["a".to_owned()].into());
@@ -297,6 +330,43 @@ mod tests {
         assert_eq!((world.candidates.open, world.all()), (1, ["b".to_owned()].into()));
         world.remove_node("n");
         assert!(world.all().is_empty() && world.candidates.open == 0);
+    }
+
+    #[test]
+    fn a_workload_waits_for_the_word_of_its_namespace() {
+        let mut world = World::default();
+        let mut workload = Workload::default();
+        (workload.metadata.uid, workload.metadata.namespace) = ("a".into(), "new".into());
+        world.replace_workloads([("a".to_owned(), Arc::new(workload))].into());
+        world.replace_namespaces([("old".to_owned(), None)].into());
+        world.replace_nodes(Vec::new());
+        assert!(world.known("a", Some("platform")).is_none());
+        assert!(world.put_namespace("other", None).is_empty());
+        assert_eq!(world.put_namespace("new", Some("research".into())), ["a".to_owned()].into());
+        assert!(world.put_namespace("new", Some("research".into())).is_empty());
+        assert_eq!(world.known("a", Some("platform")).unwrap().tenant, "research");
+        assert_eq!(world.put_namespace("new", None), ["a".to_owned()].into());
+        assert_eq!(world.known("a", Some("platform")).unwrap().tenant, "platform");
+        assert_eq!(world.known("a", None).unwrap().tenant, "");
+        world.remove_namespace("new");
+        assert!(world.known("a", None).is_none());
+    }
+
+    #[test]
+    fn holds_of_one_name_are_each_its_tenants_and_servers_without_a_node_are_named() {
+        let mut world = World::default();
+        world.replace_workloads(BTreeMap::new());
+        world.replace_namespaces(BTreeMap::new());
+        world.replace_nodes(vec![node("n", 1, &[])]);
+        let of =
+            |tenant: &str, version: u64| Hold { tenant: tenant.into(), ..hold("a", version, Stage::Runs) };
+        let nodes = vec!["n".to_owned(), "m".into()];
+        world.replace_holds(vec![Hold { nodes, ..of("a", 5) }, of("b", 6)], 6);
+        let known = world.known("a", None).unwrap();
+        assert_eq!((known.holds.unwrap().len(), known.absent), (2, ["m".to_owned()].into()));
+        world.remove_hold(&of("b", 6).key, "b");
+        let rest = world.known("a", None).unwrap().holds.unwrap();
+        assert_eq!(rest.iter().map(|hold| hold.tenant.as_str()).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

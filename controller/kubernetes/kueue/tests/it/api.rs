@@ -23,9 +23,9 @@ struct Store {
     /// By collection (`workloads`) and name (`ml/a`).
     objects: BTreeMap<(String, String), Value>,
     watches: Vec<(String, Events)>,
-    /// Writes that were asked for and changed something.
-    writes: u64,
     conflicts: u64,
+    /// Of a collection, writes that are still refused.
+    refusals: BTreeMap<String, u32>,
 }
 
 /// The API server.
@@ -71,9 +71,14 @@ impl Api {
         store.put(collection, name, object);
     }
 
-    /// Writes that changed something.
-    pub fn writes(&self) -> u64 {
-        self.store().writes
+    /// The next so many writes of a collection come to nothing.
+    pub fn refuse(&self, collection: &str, times: u32) {
+        self.store().refusals.insert(collection.to_owned(), times);
+    }
+
+    /// The version of an object: another one after each write that changed it.
+    pub fn version(&self, collection: &str, name: &str) -> Value {
+        self.get(collection, name).unwrap()["metadata"]["resourceVersion"].clone()
     }
 
     /// Names of nodes with a label of this key.
@@ -114,6 +119,10 @@ impl Api {
             );
         }
         assert_eq!(head.method, Method::PATCH);
+        if let Some(left) = store.refusals.get_mut(collection).filter(|left| **left > 0) {
+            *left -= 1;
+            return refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
+        }
         let patch: Value = serde_json::from_slice(&body).unwrap();
         let is_apply = head.headers["content-type"].to_str().unwrap().starts_with("application/apply-patch");
         if is_apply {
@@ -135,7 +144,6 @@ impl Api {
         let before = object.clone();
         merge(&mut object, &patch);
         if object != before || !store.objects.contains_key(&(collection.to_owned(), name.clone())) {
-            store.writes += 1;
             object = store.put(collection, &name, object);
         }
         full(StatusCode::OK, &object)
@@ -197,7 +205,7 @@ fn refused(status: StatusCode, reason: &str) -> Response<BoxBody<Bytes, Infallib
     )
 }
 
-/// Objects key by key, lists of entries with a name entry by entry, all else as a whole.
+/// Objects key by key, checks of a workload entry by entry, all else as a whole. What is left out stays: Kueue has applied it too.
 fn merge(object: &mut Value, patch: &Value) {
     match (object, patch) {
         (Value::Object(object), Value::Object(patch)) => {
@@ -210,11 +218,12 @@ fn merge(object: &mut Value, patch: &Value) {
             }
         }
         (Value::Array(object), Value::Array(patch))
-            if patch.iter().all(|entry| entry["name"].is_string() && entry["state"].is_string()) =>
+            if !patch.is_empty()
+                && patch.iter().all(|entry| entry["name"].is_string() && entry["state"].is_string()) =>
         {
             for entry in patch {
                 match object.iter_mut().find(|one| one["name"] == entry["name"]) {
-                    Some(one) => *one = entry.clone(),
+                    Some(one) => merge(one, entry),
                     None => object.push(entry.clone()),
                 }
             }

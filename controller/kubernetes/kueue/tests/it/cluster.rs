@@ -30,8 +30,12 @@ pub struct Cluster {
     pub known: bool,
     pub away_since: Option<u64>,
     pub policy: Policy,
-    checks: BTreeSet<String>,
-    candidates: Candidates,
+    /// Whose the workloads are.
+    pub tenant: String,
+    /// Servers that Kubernetes has no node of.
+    pub absent: BTreeSet<String>,
+    pub checks: BTreeSet<String>,
+    pub candidates: Candidates,
 }
 
 /// A UID of a number.
@@ -69,6 +73,7 @@ pub fn reserve(workload: &mut Workload, now: u64) {
 /// Takes its quota back, and its check is as before.
 pub fn unreserve(workload: &mut Workload, now: u64) {
     set(workload, "QuotaReserved", false, now);
+    set(workload, "Admitted", false, now);
     workload.status.admission = None;
     if let Some(check) = workload.status.admission_checks.first_mut() {
         if check.state == "Retry" {
@@ -97,6 +102,8 @@ impl Cluster {
             known: true,
             away_since: None,
             policy: Policy::default(),
+            tenant: "t".to_owned(),
+            absent: BTreeSet::new(),
             checks: [CHECK.to_owned()].into(),
             candidates: Candidates { list: format!("n[0-{}]", NODES - 1), open: NODES, closed: 0 },
         }
@@ -132,6 +139,8 @@ impl Cluster {
             uid,
             workload: self.workloads.get(uid),
             checks: &self.checks,
+            tenant: &self.tenant,
+            absent: &self.absent,
             holds: self.known.then_some(&holds[..]),
             labels: &self.labelled(uid),
             candidates: &self.candidates,
@@ -175,7 +184,7 @@ impl Cluster {
     fn plan(&self, job: &v1::Job) -> Plan {
         let nodes = nodes_of(job);
         if nodes > NODES {
-            Plan::Never { causes: format!("{nodes} servers are more than there are") }
+            Plan::Infeasible { causes: format!("{nodes} servers are more than there are") }
         } else if self.free().len() < nodes {
             Plan::Waits { causes: "others hold them".to_owned(), start: None }
         } else {
@@ -215,10 +224,14 @@ impl Cluster {
             "the same is written again"
         );
         written.retry_count = check.retry_count;
+        if (&written.state, &check.state) == (&"Ready".to_owned(), &"Ready".to_owned()) {
+            assert_eq!(written.pod_set_updates, check.pod_set_updates, "Kueue refuses that");
+        }
         *check = written;
         if report.state == State::Ready {
             // What a second allocation would be held for is not there any more.
             assert!(workload.is_present());
+            set(workload, "Admitted", true, self.now);
         }
     }
 
@@ -233,8 +246,16 @@ impl Cluster {
                 (hold.stage, hold.nodes) = (Stage::Preparing, free.into_iter().take(wanted).collect());
             }
             Stage::Preparing => hold.stage = Stage::Runs,
-            Stage::Ending => hold.stage = Stage::Over,
+            Stage::Ending => (hold.stage, hold.nodes) = (Stage::Over, Vec::new()),
             Stage::Waiting | Stage::Runs | Stage::Over => {}
+        }
+    }
+
+    /// An allocation goes back to the queue: somebody else goes first, or a server has failed.
+    pub fn requeue(&mut self, key: &HoldKey) {
+        if let Some(hold) = self.holds.get_mut(key).filter(|hold| hold.is_live()) {
+            hold.version += 1;
+            (hold.stage, hold.nodes) = (Stage::Waiting, Vec::new());
         }
     }
 
@@ -243,6 +264,13 @@ impl Cluster {
         let now = self.now;
         let Some(workload) = self.workloads.get_mut(uid) else { return };
         match workload.status.admission_checks.first().map(|check| check.state.as_str()) {
+            Some("Retry") if workload.is("Admitted") => {
+                // Its pods are ended first.
+                set(workload, "Evicted", true, now);
+                let check = &mut workload.status.admission_checks[0];
+                "Pending".clone_into(&mut check.state);
+                check.retry_count = Some(check.retry_count.unwrap_or(0) + 1);
+            }
             Some("Retry") => {
                 set(workload, "Evicted", true, now);
                 unreserve(workload, now);

@@ -11,7 +11,7 @@ use controller_kubernetes_kueue::{
 use crate::cluster::{Cluster, reserve, set, uid, workload};
 
 /// A cluster with one workload that has quota.
-fn one(pods: u32) -> (Cluster, String) {
+pub fn one(pods: u32) -> (Cluster, String) {
     let (mut cluster, uid) = (Cluster::new(), uid(1));
     let mut made = workload(&uid, pods);
     reserve(&mut made, cluster.now);
@@ -19,19 +19,19 @@ fn one(pods: u32) -> (Cluster, String) {
     (cluster, uid)
 }
 
-fn key(cluster: &Cluster, uid: &str) -> HoldKey {
+pub fn key(cluster: &Cluster, uid: &str) -> HoldKey {
     HoldKey { uid: uid.to_owned(), reserved: cluster.workloads[uid].reserved().unwrap() }
 }
 
 /// What is reported next.
-fn report(cluster: &Cluster, uid: &str, plan: Option<&Plan>) -> (State, String, Option<u32>) {
+pub fn report(cluster: &Cluster, uid: &str, plan: Option<&Plan>) -> (State, String, Option<u32>) {
     let decision = cluster.decide(uid, plan);
     let Step::Report(report) = decision.step else { panic!("{decision:?}") };
     (report.state, report.message, report.requeue_after)
 }
 
 /// A hold of this stage for its present reservation.
-fn hold(cluster: &mut Cluster, uid: &str, stage: Stage) {
+pub fn hold(cluster: &mut Cluster, uid: &str, stage: Stage) {
     let key = key(cluster, uid);
     let nodes = if stage >= Stage::Preparing { vec!["n1".to_owned(), "n0".into()] } else { Vec::new() };
     let hold = Hold {
@@ -44,6 +44,16 @@ fn hold(cluster: &mut Cluster, uid: &str, stage: Stage) {
         version: 1,
     };
     cluster.holds.insert(key, hold);
+}
+
+/// Its servers are held, and it is admitted on them.
+pub fn admit(cluster: &mut Cluster, uid: &str) {
+    hold(cluster, uid, Stage::Runs);
+    for _ in 0..2 {
+        let step = cluster.decide(uid, None).step;
+        cluster.apply(uid, step).unwrap();
+    }
+    assert_eq!(cluster.decide(uid, None).step, Step::Wait(None));
 }
 
 #[test]
@@ -80,9 +90,17 @@ fn what_does_not_fit_is_tried_again_later_and_what_never_can_is_rejected() {
     assert!(message.contains("2 of 4 servers"), "{message}");
     assert_eq!(report(&cluster, &uid, Some(&waits(Some(cluster.now + 90)))).2, Some(90));
     assert_eq!(report(&cluster, &uid, Some(&waits(Some(cluster.now + 9000)))).2, Some(300));
-    let never = Plan::Never { causes: "no server has 8 GPUs".into() };
-    let (state, message, _) = report(&cluster, &uid, Some(&never));
-    assert!(state == State::Rejected && message.contains("8 GPUs"), "{message}");
+    // Servers may join.
+    let (state, message, after) =
+        report(&cluster, &uid, Some(&Plan::Infeasible { causes: "no server has 8 GPUs".into() }));
+    assert_eq!((state, after), (State::Retry, Some(300)));
+    assert!(message.contains("as the cluster is: no server has 8 GPUs"), "{message}");
+    let (state, message, after) =
+        report(&cluster, &uid, Some(&Plan::Refused { causes: "no such right".into() }));
+    assert_eq!((state, after), (State::Retry, Some(10)));
+    assert!(message.contains("no such right"), "{message}");
+    let (state, message, _) = report(&cluster, &uid, Some(&Plan::Invalid { causes: "8 components".into() }));
+    assert!(state == State::Rejected && message.contains("8 components"), "{message}");
     let pauses: Vec<u32> = (0..7).map(|retries| pause(retries, &cluster.policy)).collect();
     assert_eq!((pauses, pause(40, &cluster.policy)), (vec![10, 20, 40, 80, 160, 300, 300], 300));
     // More servers than Kubernetes has are not asked for: some may be closed at the moment.
@@ -113,11 +131,7 @@ fn a_workload_whose_hold_is_lost_is_queued_again() {
     let (mut cluster, uid) = one(2);
     hold(&mut cluster, &uid, Stage::Over);
     assert_eq!(report(&cluster, &uid, None).0, State::Retry);
-    hold(&mut cluster, &uid, Stage::Runs);
-    for _ in 0..2 {
-        let step = cluster.decide(&uid, None).step;
-        cluster.apply(&uid, step).unwrap();
-    }
+    admit(&mut cluster, &uid);
     let key = key(&cluster, &uid);
     cluster.holds.get_mut(&key).unwrap().stage = Stage::Over;
     assert!(matches!(cluster.decide(&uid, None).step, Step::Unlabel(_)));
@@ -148,13 +162,13 @@ fn while_nobody_answers_workloads_wait_or_run_without() {
 #[test]
 fn one_that_is_evicted_keeps_its_servers_until_its_pods_are_gone() {
     let (mut cluster, uid) = one(2);
-    hold(&mut cluster, &uid, Stage::Runs);
-    for _ in 0..2 {
-        let step = cluster.decide(&uid, None).step;
-        cluster.apply(&uid, step).unwrap();
-    }
+    admit(&mut cluster, &uid);
     let now = cluster.now;
     set(cluster.workloads.get_mut(&uid).unwrap(), "Evicted", true, now);
+    assert_eq!(cluster.decide(&uid, None).step, Step::Wait(None));
+    cluster.workloads.get_mut(&uid).unwrap().metadata.deletion_timestamp =
+        Some("2026-11-30T05:00:00Z".into());
+    set(cluster.workloads.get_mut(&uid).unwrap(), "Evicted", false, now);
     assert_eq!(cluster.decide(&uid, None).step, Step::Wait(None));
     set(cluster.workloads.get_mut(&uid).unwrap(), "QuotaReserved", false, now);
     assert!(matches!(cluster.decide(&uid, None).step, Step::Unlabel(_)));
@@ -177,7 +191,7 @@ fn nodes_that_kueue_has_chosen_are_held_as_they_are() {
     named.sort();
     assert_eq!(named, ["n0", "n1"]);
     // Kueue may choose others the next time.
-    let never = Plan::Never { causes: "n1 is no server".into() };
+    let never = Plan::Infeasible { causes: "n1 is no server".into() };
     assert_eq!(report(&cluster, &uid, Some(&never)).0, State::Retry);
     hold(&mut cluster, &uid, Stage::Runs);
     let Step::Report(ready) = cluster.decide(&uid, None).step else { panic!() };

@@ -7,3 +7,4 @@ mod model;
 mod pages;
 mod rail;
 mod running;
+mod running_gangs;

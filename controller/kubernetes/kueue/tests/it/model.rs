@@ -55,6 +55,11 @@ fn check(cluster: &Cluster, uid: &str, step: &Step, context: &str) {
     let runs = matches!(state, Some("Pending" | "Ready"));
     match step {
         Step::Release { key, .. } => {
+            let admitted = present.filter(|one| one.is("Admitted"));
+            assert!(
+                admitted.is_none_or(|one| one.reserved() != Some(key.reserved)),
+                "{context}: pods of {uid} may be on what is given back"
+            );
             assert!(cluster.known, "{context}: it is not known what is held");
             assert!(cluster.labelled(uid).is_empty(), "{context}: nodes of {uid} still have labels");
             let is_present = present.is_some_and(|one| one.reserved() == Some(key.reserved));
@@ -67,8 +72,7 @@ fn check(cluster: &Cluster, uid: &str, step: &Step, context: &str) {
             assert!(cluster.known && runs, "{context}: nobody needs what is held for {uid}")
         }
         Step::Label(nodes) => {
-            let held: Vec<Hold> =
-                cluster.holds_of(uid).into_iter().filter(|hold| hold.stage == Stage::Runs).collect();
+            let held: Vec<Hold> = cluster.holds_of(uid).into_iter().filter(|hold| hold.is_live()).collect();
             assert!(
                 held.iter().any(|hold| nodes.keys().all(|node| hold.nodes.contains(node))),
                 "{context}: {nodes:?}"
@@ -102,6 +106,7 @@ fn happen(cluster: &mut Cluster, random: &mut Random) {
             cluster.workloads.remove(&uid);
         }
         (9..=11, _, Some(key)) => cluster.progress(&key),
+        (12, _, Some(key)) if random.below(4) == 0 => cluster.requeue(&key),
         (12, _, Some(key)) if random.below(3) == 0 => {
             if let Some(hold) = cluster.holds.get_mut(&key) {
                 hold.stage = if random.below(2) == 0 { Stage::Over } else { hold.stage.max(Stage::Ending) };
@@ -146,7 +151,7 @@ fn quiet(cluster: &mut Cluster, seed: u64) {
             continue;
         };
         let check = &one.status.admission_checks[0];
-        let evicted = one.is("Evicted");
+        let evicted = one.is("Evicted") || one.metadata.deletion_timestamp.is_some();
         assert!(
             evicted || check.state == "Ready",
             "seed {seed}: {uid} is {} in the end: {}",
@@ -157,10 +162,12 @@ fn quiet(cluster: &mut Cluster, seed: u64) {
             continue;
         }
         if !evicted {
+            let told = &check.pod_set_updates[0].annotations["railyard.io/nodes"];
             let nodes: Vec<String> = live.iter().flat_map(|hold| hold.nodes.clone()).collect();
             let mut sorted = nodes.clone();
             sorted.sort();
             assert_eq!(labels.keys().cloned().collect::<Vec<_>>(), sorted, "seed {seed}: {uid}");
+            assert_eq!(told, &nodes.join(","), "seed {seed}: {uid} runs on other servers than are held");
             assert!(!nodes.is_empty(), "seed {seed}: {uid} runs on nothing");
         }
     }

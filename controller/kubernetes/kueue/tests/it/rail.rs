@@ -1,4 +1,4 @@
-//! A controller of Railyard in this process, with some servers: plans, allocations that run as soon as they have servers, and a watch.
+//! A controller of Railyard in this process, with some servers: plans, a watch, and allocations that go on when a test says so.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,8 @@ type Event = Result<v1::JobEvent, Status>;
 struct Store {
     revision: u64,
     jobs: BTreeMap<String, v1::Job>,
-    watches: Vec<mpsc::UnboundedSender<Event>>,
+    /// With the tenant whose jobs are meant; empty: all.
+    watches: Vec<(String, mpsc::UnboundedSender<Event>)>,
     nodes: Vec<String>,
     /// Allocations of one workload that held servers at the same time, at most.
     most: usize,
@@ -70,6 +71,34 @@ impl Rail {
         self.store().most
     }
 
+    /// Each allocation goes on by one stage: it gets servers, runs, or has ended.
+    pub fn step(&self) {
+        let mut store = self.store();
+        for mut job in store.jobs.values().filter(|job| !is_over(job)).cloned().collect::<Vec<_>>() {
+            let free = store.free();
+            let status = job.status.get_or_insert_default();
+            match status.phase() {
+                _ if status.cancel_requested => status.set_phase(Phase::Cancelled),
+                Phase::Preparing => {
+                    status.set_phase(Phase::Running);
+                    status.start_time = Some(prost_types::Timestamp::default());
+                }
+                Phase::Pending if job.spec.is_some() => place(&mut job, free),
+                _ => continue,
+            }
+            store.put(job);
+        }
+    }
+
+    /// Somebody has a job of this name, which has nothing to do with Kueue.
+    pub fn squat(&self, name: &str) {
+        let metadata =
+            v1::Metadata { name: name.into(), tenant: "research".into(), ..v1::Metadata::default() };
+        let mut job = v1::Job { metadata: Some(metadata), ..v1::Job::default() };
+        job.status.get_or_insert_default().set_phase(Phase::Pending);
+        self.store().put(job);
+    }
+
     /// An allocation fails.
     pub fn fail(&self, name: &str) {
         self.store().end(name, Phase::Failed);
@@ -78,6 +107,24 @@ impl Rail {
 
 fn is_over(job: &v1::Job) -> bool {
     matches!(job.status.as_ref().map(v1::JobStatus::phase), Some(Phase::Failed | Phase::Cancelled))
+}
+
+fn is_hold(job: &v1::Job) -> bool {
+    job.metadata.as_ref().unwrap().labels.contains_key("kueue/uid")
+}
+
+/// It gets servers, if there are as many as it wants.
+fn place(job: &mut v1::Job, free: Vec<String>) {
+    let nodes: Vec<String> = free.into_iter().take(wanted(job)).collect();
+    let fits = nodes.len() == wanted(job);
+    let status = job.status.get_or_insert_default();
+    status.set_phase(Phase::Pending);
+    if fits {
+        status.set_phase(Phase::Preparing);
+        let place = |node: String| v1::NodePlace { node, ..v1::NodePlace::default() };
+        let nodes = nodes.into_iter().map(place).collect();
+        status.placement = Some(v1::Placement { nodes, ..v1::Placement::default() });
+    }
 }
 
 impl Store {
@@ -102,9 +149,13 @@ impl Store {
             job: Some(job.clone()),
             revision: self.revision,
         };
-        self.watches.retain(|watch| watch.send(Ok(event.clone())).is_ok());
+        let tenant = job.metadata.as_ref().unwrap().tenant.clone();
+        self.watches.retain(|(of, watch)| {
+            let is_meant = of.is_empty() || *of == tenant;
+            !is_meant || watch.send(Ok(event.clone())).is_ok()
+        });
         let mut of: BTreeMap<String, usize> = BTreeMap::new();
-        for job in self.jobs.values().filter(|job| !is_over(job)) {
+        for job in self.jobs.values().filter(|job| !is_over(job) && is_hold(job)) {
             let labels = &job.metadata.as_ref().unwrap().labels;
             *of.entry(labels["kueue/uid"].clone()).or_default() += 1;
         }
@@ -143,19 +194,12 @@ impl JobService for Rail {
         assert_eq!(request.on_behalf_of, "research");
         let mut store = self.store();
         if let Some(made) = store.jobs.get(&request.request_id) {
-            return Ok(Response::new(made.clone()));
+            let answer = is_hold(made).then(|| Response::new(made.clone()));
+            return answer.ok_or_else(|| Status::already_exists("a job of this name is there"));
         }
-        let nodes: Vec<String> = store.free().into_iter().take(wanted(&job)).collect();
-        let status = job.status.get_or_insert_default();
-        status.set_phase(Phase::Pending);
-        if nodes.len() == wanted(&job.clone()) {
-            let status = job.status.get_or_insert_default();
-            status.set_phase(Phase::Running);
-            status.start_time = Some(prost_types::Timestamp::default());
-            let place = |node: String| v1::NodePlace { node, ..v1::NodePlace::default() };
-            let nodes = nodes.into_iter().map(place).collect();
-            status.placement = Some(v1::Placement { nodes, ..v1::Placement::default() });
-        }
+        job.metadata.get_or_insert_default().tenant = request.on_behalf_of;
+        let free = store.free();
+        place(&mut job, free);
         Ok(Response::new(store.put(job)))
     }
 
@@ -166,8 +210,9 @@ impl JobService for Rail {
 
     async fn watch_jobs(
         &self,
-        _: Request<v1::WatchJobsRequest>,
+        request: Request<v1::WatchJobsRequest>,
     ) -> Result<Response<Self::WatchJobsStream>, Status> {
+        let tenant = request.into_inner().tenant;
         let (events, stream) = mpsc::unbounded_channel();
         let mut store = self.store();
         let revision = store.revision;
@@ -176,19 +221,24 @@ impl JobService for Rail {
             job: Some(job.clone()),
             revision,
         };
-        for job in store.jobs.values() {
+        let is_meant = |job: &&v1::Job| tenant.is_empty() || job.metadata.as_ref().unwrap().tenant == tenant;
+        for job in store.jobs.values().filter(is_meant) {
             let _ = events.send(Ok(put(job)));
         }
         let synced =
             v1::JobEvent { r#type: job_event::Type::Synced.into(), revision, ..v1::JobEvent::default() };
         let _ = events.send(Ok(synced));
-        store.watches.push(events);
+        store.watches.push((tenant, events));
         Ok(Response::new(Box::pin(UnboundedReceiverStream::new(stream))))
     }
 
     async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {
-        let ended = self.store().end(&request.into_inner().name, Phase::Cancelled);
-        ended.map(Response::new).ok_or_else(|| Status::not_found("no such job"))
+        let name = request.into_inner().name;
+        let mut store = self.store();
+        let found = store.jobs.get(&name).filter(|job| !is_over(job)).cloned();
+        let mut job = found.ok_or_else(|| Status::not_found("no such job"))?;
+        job.status.get_or_insert_default().cancel_requested = true;
+        Ok(Response::new(store.put(job)))
     }
 
     async fn plan_job(
