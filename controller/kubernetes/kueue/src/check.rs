@@ -85,13 +85,13 @@ impl Entry {
     fn of(check: &CheckState, state: State, now: u64) -> Self {
         let stays = check.state == state.as_str();
         // What pods were told once is theirs: Kueue refuses to have it changed while the check is Ready.
-        let told = if stays && state == State::Ready { &check.pod_set_updates[..] } else { &[] };
+        let said = if stays && state == State::Ready { &check.pod_set_updates[..] } else { &[] };
         let has_since = stays && !check.last_transition_time.is_empty();
         Self {
             name: check.name.clone(),
             since: if has_since { check.last_transition_time.clone() } else { time(now) },
             stays,
-            updates: told.iter().map(Update::of).collect(),
+            updates: said.iter().map(Update::of).collect(),
         }
     }
 }

@@ -167,12 +167,12 @@ fn expected_labels(
 ) -> BTreeMap<String, String> {
     let Some(one) = wanted else { return BTreeMap::new() };
     let Some(hold) = hold_of(known, one, policy) else { return BTreeMap::new() };
-    if let Some(told) = one.told(&one.key.name(&policy.prefix)) {
-        if told.lost(Some(hold)).is_some() {
+    if let Some(said) = one.said(&one.key.name(&policy.prefix)) {
+        if said.lost(Some(hold)).is_some() {
             return BTreeMap::new();
         }
-        if !told.is_short {
-            return told.labels;
+        if !said.is_short {
+            return said.labels;
         }
     }
     let (Stage::Runs, Some(Ok((shape @ Shape::Anywhere(_), _)))) = (hold.stage, shape) else {
@@ -193,16 +193,16 @@ fn is_own(known: &Snapshot<'_>, hold: &Hold) -> bool {
 fn hold_of<'a>(known: &Snapshot<'a>, one: &Present<'_>, policy: &Policy) -> Option<&'a Hold> {
     let of = || known.holds.into_iter().flatten().filter(|hold| hold.key == one.key);
     of().find(|hold| is_own(known, hold)).or_else(|| {
-        let told = one.told(&one.key.name(&policy.prefix)).filter(|told| !told.is_short)?;
-        of().find(|hold| told.lost(Some(hold)).is_none())
+        let said = one.said(&one.key.name(&policy.prefix)).filter(|said| !said.is_short)?;
+        of().find(|hold| said.lost(Some(hold)).is_none())
     })
 }
 
 /// Why it cannot go on as its pods were told.
 fn lost(known: &Snapshot<'_>, one: &Present<'_>, policy: &Policy) -> Option<String> {
     let name = one.key.name(&policy.prefix);
-    let told = one.told(&name).filter(|_| known.holds.is_some() && known.away_since.is_none())?;
-    let causes = told.lost(hold_of(known, one, policy))?;
+    let said = one.said(&name).filter(|_| known.holds.is_some() && known.away_since.is_none())?;
+    let causes = said.lost(hold_of(known, one, policy))?;
     Some(format!("allocation {name} holds its servers no more: {causes}"))
 }
 

@@ -64,30 +64,30 @@ impl<'a> Present<'a> {
     }
 
     /// What its pods were told of the allocation of this name; nothing where they run without it.
-    pub(crate) fn told(&self, name: &str) -> Option<Told> {
+    pub(crate) fn said(&self, name: &str) -> Option<Said> {
         let updates = self.checks.iter().flat_map(|check| &check.pod_set_updates);
         let label = node_label(&self.key.uid);
-        let mut told: Option<Told> = None;
+        let mut said: Option<Said> = None;
         for update in updates.filter(|update| update.annotations.get(HOLD).is_some_and(|of| of == name)) {
-            let told = told.get_or_insert_default();
+            let said = said.get_or_insert_default();
             let Some(nodes) = update.annotations.get(NODES) else {
-                told.is_short = true;
+                said.is_short = true;
                 continue;
             };
             let nodes: BTreeSet<String> =
                 nodes.split(',').filter(|node| !node.is_empty()).map(str::to_owned).collect();
             if let Some(value) = update.node_selector.get(&label) {
-                told.labels.extend(nodes.iter().map(|node| (node.clone(), value.clone())));
+                said.labels.extend(nodes.iter().map(|node| (node.clone(), value.clone())));
             }
-            told.nodes.extend(nodes);
+            said.nodes.extend(nodes);
         }
-        told
+        said
     }
 }
 
 /// What pods were told of an allocation. It stays so however the workload changes from then on.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Said {
     nodes: BTreeSet<String>,
     /// Of its servers, the label that pods ask for.
     pub(crate) labels: BTreeMap<String, String>,
@@ -95,7 +95,7 @@ pub(crate) struct Told {
     pub(crate) is_short: bool,
 }
 
-impl Told {
+impl Said {
     /// Why this allocation is not any more what pods were told; nothing while it is.
     pub(crate) fn lost(&self, hold: Option<&Hold>) -> Option<String> {
         let Some(hold) = hold else { return Some("it is not there any more".to_owned()) };

@@ -69,9 +69,9 @@ pub async fn run(
         (shared.kubernetes.all(Kind::Workload), shared.kubernetes.all(Kind::AdmissionCheck));
     let (namespaces, nodes) = (shared.kubernetes.namespaces(), shared.kubernetes.nodes());
     tasks.spawn(feeds::keep(feeds::Workloads::default(), workloads, shared.clone(), work.clone()));
-    let (inactive, told) = watch::channel(Vec::new());
+    let (inactive, said) = watch::channel(Vec::new());
     tasks.spawn(feeds::keep(feeds::Checks::new(inactive), checks, shared.clone(), work.clone()));
-    tasks.spawn(feeds::activate(shared.clone(), told, AGAIN));
+    tasks.spawn(feeds::activate(shared.clone(), said, AGAIN));
     tasks.spawn(feeds::keep(feeds::Namespaces::default(), namespaces, shared.clone(), work.clone()));
     tasks.spawn(feeds::keep(feeds::Nodes::default(), nodes, shared.clone(), work.clone()));
     tasks.spawn(feeds::holds(shared.clone(), work.clone(), AGAIN));

@@ -235,7 +235,9 @@ fn enumerated(source: &Source) -> Vec<Code> {
         listed = (listed || line.starts_with("pub const CONTROLLER_CAUSES")) && *line != "];";
         let value = |text: &str| text.split('"').next().unwrap_or_default().to_owned();
         let arm = trimmed.split_once("=> \"").filter(|_| inside);
-        let word = trimmed.split_once(" = \"").filter(|(left, _)| left.chars().all(char::is_alphanumeric));
+        let variant =
+            |left: &str| left.starts_with(char::is_uppercase) && left.chars().all(char::is_alphanumeric);
+        let word = trimmed.split_once(" = \"").filter(|(left, _)| begins(left));
         let constant = trimmed.split_once(": &str = \"").filter(|(left, _)| left.contains("const "));
         let (code, meaning) = if let Some((variants, code)) = arm {
             let variants = variants.split('|').map(|variant| variant.trim().trim_start_matches("Self::"));

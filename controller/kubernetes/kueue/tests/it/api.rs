@@ -155,18 +155,18 @@ impl Store {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let is_new = self.objects.insert((collection.to_owned(), name.to_owned()), object.clone()).is_none();
-        self.tell(collection, if is_new { "ADDED" } else { "MODIFIED" }, &object);
+        self.notify(collection, if is_new { "ADDED" } else { "MODIFIED" }, &object);
         object
     }
 
     fn remove(&mut self, collection: &str, name: &str) {
         self.version += 1;
         if let Some(object) = self.objects.remove(&(collection.to_owned(), name.to_owned())) {
-            self.tell(collection, "DELETED", &object);
+            self.notify(collection, "DELETED", &object);
         }
     }
 
-    fn tell(&mut self, collection: &str, kind: &str, object: &Value) {
+    fn notify(&mut self, collection: &str, kind: &str, object: &Value) {
         let line = Bytes::from(format!("{}\n", json!({"type": kind, "object": object})));
         self.watches.retain(|(of, events)| of != collection || events.send(line.clone()).is_ok());
     }

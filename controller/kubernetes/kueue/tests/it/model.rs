@@ -162,12 +162,12 @@ fn quiet(cluster: &mut Cluster, seed: u64) {
             continue;
         }
         if !evicted {
-            let told = &check.pod_set_updates[0].annotations["railyard.io/nodes"];
+            let said = &check.pod_set_updates[0].annotations["railyard.io/nodes"];
             let nodes: Vec<String> = live.iter().flat_map(|hold| hold.nodes.clone()).collect();
             let mut sorted = nodes.clone();
             sorted.sort();
             assert_eq!(labels.keys().cloned().collect::<Vec<_>>(), sorted, "seed {seed}: {uid}");
-            assert_eq!(told, &nodes.join(","), "seed {seed}: {uid} runs on other servers than are held");
+            assert_eq!(said, &nodes.join(","), "seed {seed}: {uid} runs on other servers than are held");
             assert!(!nodes.is_empty(), "seed {seed}: {uid} runs on nothing");
         }
     }

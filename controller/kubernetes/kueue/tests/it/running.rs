@@ -101,9 +101,9 @@ async fn a_gang_is_admitted_on_the_servers_that_are_held_and_leaves_none() {
     // The second does not fit beside it.
     api.put("workloads", "ml/w2", workload(2, 2, 0));
     until(&rail, "the second is told to wait", || state(&api, 2) == "Retry").await;
-    let told = check(&api, "ml/w2");
-    assert_eq!(told["requeueAfterSeconds"], 1);
-    assert!(told["message"].as_str().unwrap().contains("others hold the servers"), "{told}");
+    let said = check(&api, "ml/w2");
+    assert_eq!(said["requeueAfterSeconds"], 1);
+    assert!(said["message"].as_str().unwrap().contains("others hold the servers"), "{said}");
     api.put("workloads", "ml/w9", workload(9, 9, 0));
     until(&rail, "what needs more than Kubernetes has waits", || state(&api, 9) == "Retry").await;
     nothing_is_written_where_nothing_differs(&api, &rail).await;
@@ -121,8 +121,8 @@ async fn a_gang_is_admitted_on_the_servers_that_are_held_and_leaves_none() {
     rail.squat(&key.name("kueue-"));
     api.put("workloads", "ml/w7", workload(7, 1, 0));
     until(&rail, "it is told whose the name is", || state(&api, 7) == "Retry").await;
-    let told = check(&api, "ml/w7");
-    assert!(told["message"].as_str().unwrap().contains("somebody else's"), "{told}");
+    let said = check(&api, "ml/w7");
+    assert!(said["message"].as_str().unwrap().contains("somebody else's"), "{said}");
     assert_eq!(rail.most(), 1);
     stop.cancel();
     running.await.unwrap().unwrap();
