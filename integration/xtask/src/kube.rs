@@ -100,20 +100,22 @@ fn make(sources: Option<&Path>) -> Result<()> {
             continue;
         }
         println!("    building {name} of Kubernetes 1.{minor} (minutes)");
-        process::run(build(&go, &source, &scratch, minor, &folder.join(name)))?;
+        // A build that is broken off leaves nothing that looks like a program.
+        let part = folder.join(format!("{name}.part"));
+        process::run(build(&go, &source, &scratch, minor, (name, &part)))?;
+        fs::rename(part, folder.join(name))?;
     }
     // Gigabytes that nobody needs again.
     fs::remove_dir_all(scratch)?;
     Ok(())
 }
 
-/// `go build` of one program, without network, from the vendor folder alone.
-fn build(go: &Path, source: &Path, scratch: &Path, minor: u32, program: &Path) -> Command {
+/// `go build` of one program into a file, without network, from the vendor folder alone.
+fn build(go: &Path, source: &Path, scratch: &Path, minor: u32, (name, program): (&str, &Path)) -> Command {
     let version = "k8s.io/component-base/version";
     let flags = format!(
         "-s -w -X {version}.gitVersion=v1.{minor}.0+lab -X {version}.gitMajor=1 -X {version}.gitMinor={minor}"
     );
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
     let mut command = Command::new(go);
     command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(program);
     command.arg(format!("./cmd/{name}")).current_dir(source);
