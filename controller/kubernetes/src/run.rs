@@ -1,6 +1,11 @@
 //! The process: what it begins with, who of several acts, and what it ends with.
 
-use std::{env, pin::Pin, sync::Arc, time::SystemTime};
+use std::{
+    env,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use proto_rpc::{
     CredentialFiles, Endpoint, Metrics, otlp,
@@ -12,7 +17,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -121,16 +126,41 @@ async fn act(
         if let Some(settings) = arguments.kueue.settings() {
             work.spawn(kueue::keep(Arc::clone(&shared), settings, stop.clone()));
         }
-        tokio::select! {
-            _ = led.wait_for(|leads| !*leads) => tracing::warn!("the lease is lost: another operator may act"),
-            () = ending.cancelled() => {}
-        }
+        let is_dead = tokio::select! {
+            _ = led.wait_for(|leads| !*leads) => {
+                tracing::warn!("the lease is lost: another operator may act");
+                false
+            }
+            () = ending.cancelled() => false,
+            why = died(&mut work) => {
+                tracing::error!(why, "a part of the operator has ended: all are stopped and begun again");
+                true
+            }
+        };
         stop.cancel();
         let done = async { while work.join_next().await.is_some() {} };
         if timeout(ENDING, done).await.is_err() {
             work.shutdown().await;
         }
         shared.metrics.leads.set([], 0);
+        if is_dead {
+            tokio::select! {
+                () = sleep(AGAIN) => {}
+                () = ending.cancelled() => {}
+            }
+        }
+    }
+}
+
+/// Pause before what has ended by itself is begun again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Waits until one of these ends, which none does by itself; says why.
+async fn died(work: &mut JoinSet<()>) -> String {
+    match work.join_next().await {
+        Some(Err(error)) => error.to_string(),
+        Some(Ok(())) => "it was not asked to".to_owned(),
+        None => std::future::pending().await,
     }
 }
 
@@ -169,4 +199,21 @@ fn in_cluster() -> Result<Endpoint, OperatorError> {
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let text = format!("https://{host}:{port}");
     text.parse().map_err(|error: proto_rpc::endpoint::EndpointError| OperatorError::Usage(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_ends_by_itself_is_noticed_beside_one_that_goes_on() {
+        for (panics, words) in [(true, "panicked"), (false, "not asked")] {
+            let mut work = JoinSet::new();
+            work.spawn(std::future::pending());
+            work.spawn(async move { assert!(!panics, "a test's own") });
+            let why = died(&mut work).await;
+            assert!(why.contains(words), "{why}");
+            assert_eq!(work.len(), 1);
+        }
+    }
 }
