@@ -108,7 +108,12 @@ fn whole(kind: Kind) -> Json {
 fn spec(kind: Kind) -> Json {
     let pool = descriptor_pool();
     let Some(message) = pool.get_message_by_name(kind.message()) else { return json!({"type": "object"}) };
-    let without: &[&str] = if kind == Kind::Profile { &["document"] } else { &[] };
+    let without: &[&str] = match kind {
+        Kind::Profile => &["document"],
+        // An object is one job.
+        Kind::Job => &["array"],
+        Kind::Fabric | Kind::Tenant => &[],
+    };
     let mut spec = schema::object(&message, without);
     for name in beside(kind) {
         spec["properties"][*name] = match *name {
@@ -199,6 +204,16 @@ fn status(kind: Kind) -> Json {
             },
         });
     }
+    properties["handed"] = json!({
+        "type": "object",
+        "description": "What was handed to Railyard: written before it is.",
+        "properties": {
+            "generation": {"type": "integer", "format": "int64"},
+            "tenant": text(),
+            "digest": text(),
+            "isTaken": {"type": "boolean"},
+        },
+    });
     json!({"type": "object", "properties": properties})
 }
 
@@ -224,6 +239,19 @@ mod tests {
             let message = descriptor_pool().get_message_by_name(kind.message()).unwrap();
             for name in beside(kind) {
                 assert!(message.get_field_by_json_name(name).is_none(), "{kind:?}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_has_no_array_and_what_is_handed_over_is_kept() {
+        let schema = |kind| definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+        assert!(schema(Kind::Job)["properties"]["spec"]["properties"].get("array").is_none());
+        let all = serde_json::to_value(crate::status::Handed::default()).unwrap();
+        for kind in Kind::ALL {
+            let schema = &schema(kind)["properties"]["status"]["properties"]["handed"]["properties"];
+            for name in all.as_object().unwrap().keys() {
+                assert!(schema.get(name).is_some(), "{kind:?}: {name}");
             }
         }
     }

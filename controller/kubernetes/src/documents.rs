@@ -1,6 +1,6 @@
 //! Objects as Railyard's own documents. [pure]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
 use prost_reflect::DynamicMessage;
@@ -24,6 +24,10 @@ pub const UID_LABEL: &str = "railyard.io/kubernetes-uid";
 pub const TENANT_LABEL: &str = "railyard.io/tenant";
 /// Further tenants of a namespace, separated by commas: an annotation.
 pub const TENANTS_ANNOTATION: &str = "railyard.io/tenants";
+/// The highest priority of a namespace's jobs: an annotation; 0 without it.
+pub const PRIORITY_ANNOTATION: &str = "railyard.io/max-priority";
+/// Service classes that a namespace's jobs may name, separated by commas: an annotation.
+pub const CLASSES_ANNOTATION: &str = "railyard.io/service-classes";
 
 /// What an object asks Railyard for.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,18 +57,55 @@ pub struct Namespace {
     pub tenant: Option<String>,
     /// All that its jobs may name.
     pub tenants: BTreeSet<String>,
+    /// The highest priority that its jobs may have.
+    pub max_priority: i32,
+    /// The service classes that its jobs may name.
+    pub classes: BTreeSet<String>,
 }
 
 impl Namespace {
-    /// Reads the label and the annotation.
+    /// Reads the label and the annotations.
     #[must_use]
-    pub fn of(label: Option<&str>, annotation: Option<&str>) -> Self {
-        let names = annotation.unwrap_or_default().split(',').map(str::trim);
-        let mut tenants: BTreeSet<String> =
-            names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let tenant = label.map(str::to_owned);
+    pub fn of(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> Self {
+        let names = |annotation: &str| -> BTreeSet<String> {
+            let names = annotations.get(annotation).map(String::as_str).unwrap_or_default().split(',');
+            names.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        };
+        let tenant = labels.get(TENANT_LABEL).cloned();
+        let mut tenants = names(TENANTS_ANNOTATION);
         tenants.extend(tenant.clone());
-        Self { tenant, tenants }
+        let max_priority = annotations.get(PRIORITY_ANNOTATION).and_then(|text| text.trim().parse().ok());
+        Self {
+            tenant,
+            tenants,
+            max_priority: max_priority.unwrap_or_default(),
+            classes: names(CLASSES_ANNOTATION),
+        }
+    }
+
+    /// Whether a job of this namespace may say this. The operator submits with an administrator's authority, whom Railyard refuses neither.
+    ///
+    /// # Errors
+    /// A priority or a service class that an administrator has not allowed.
+    fn allows(&self, namespace: &str, spec: &v1::JobSpec) -> Result<(), Refusal> {
+        let refused = |reason: &str, message: String| {
+            Err(Refusal { reason: reason.to_owned(), message, is_final: false })
+        };
+        if spec.priority > self.max_priority {
+            let message = format!(
+                "spec.priority: namespace {namespace} may use at most {}, not {}: an administrator says more in the namespace's annotation {PRIORITY_ANNOTATION}",
+                self.max_priority, spec.priority
+            );
+            return refused("PriorityNotAllowed", message);
+        }
+        if !spec.service_class.is_empty() && !self.classes.contains(&spec.service_class) {
+            let message = format!(
+                "spec.serviceClass: namespace {namespace} may not use {}: an administrator names it in the namespace's annotation {CLASSES_ANNOTATION}",
+                spec.service_class
+            );
+            return refused("ServiceClassNotAllowed", message);
+        }
+        Ok(())
     }
 
     /// The tenant of a job of this namespace that names this one, or none.
@@ -122,11 +163,24 @@ pub fn wanted(object: &Object, namespace: &Namespace) -> Result<Wanted, Refusal>
                 (format!("{GROUP}/kubernetes-namespace"), object.namespace.clone()),
             ];
             let metadata = v1::Metadata { labels: labels.into(), ..metadata };
-            let spec = Some(read::<v1::JobSpec>(&spec, "rail.v1.JobSpec", "spec")?);
+            let spec = read::<v1::JobSpec>(&spec, "rail.v1.JobSpec", "spec")?;
+            if !spec.array.is_empty() {
+                let message = "spec.array: an object is one job: make an object of each element".to_owned();
+                return Err(Refusal { reason: "Invalid".to_owned(), message, is_final: true });
+            }
+            namespace.allows(&object.namespace, &spec)?;
+            let spec = Some(spec);
             let job = Box::new(v1::Job { metadata: Some(metadata), spec, ..v1::Job::default() });
             Ok(Wanted::Job { tenant, job })
         }
     }
+}
+
+/// The tenants in which a job of an object can be of which it is not known whose it is.
+#[must_use]
+pub fn tenants(object: &Object, namespace: &Namespace) -> BTreeSet<String> {
+    let named = object.spec["tenant"].as_str().map(str::to_owned);
+    namespace.tenants.iter().cloned().chain(named).collect()
 }
 
 /// Puts one thing into the wire's envelope.
@@ -196,6 +250,12 @@ mod tests {
         }
     }
 
+    fn namespace(label: Option<&str>, annotations: &[(&str, &str)]) -> Namespace {
+        let pair = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
+        let labels = label.map(|tenant| pair((TENANT_LABEL, tenant))).into_iter().collect();
+        Namespace::of(&labels, &annotations.iter().copied().map(pair).collect())
+    }
+
     fn job(tenant: Option<&str>) -> Object {
         let mut spec = json!({"gang": {"nodes": 2, "gpusPerNode": 1}, "command": {"argv": ["true"]}, "deletionPolicy": "Retain"});
         if let Some(tenant) = tenant {
@@ -215,8 +275,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let refused = Err("TenantNotAllowed".to_owned());
-        let bare = Namespace::of(None, None);
-        let labelled = Namespace::of(Some("nlp"), Some(" vision, "));
+        let bare = namespace(None, &[]);
+        let labelled = namespace(Some("nlp"), &[(TENANTS_ANNOTATION, " vision, ")]);
         assert_eq!(of(None, &bare), refused);
         assert_eq!(of(Some("nlp"), &bare), refused);
         assert_eq!(of(None, &labelled), Ok("nlp".to_owned()));
@@ -225,8 +285,39 @@ mod tests {
     }
 
     #[test]
+    fn what_an_administrator_may_say_a_namespace_may_only_where_one_allows_it() {
+        let said = |field: &str, value: Json, annotations: &[(&str, &str)]| {
+            let mut job = job(None);
+            job.spec[field] = value;
+            wanted(&job, &namespace(Some("t"), annotations)).map(drop).map_err(|refusal| refusal.reason)
+        };
+        let (high, class) = (Err("PriorityNotAllowed".to_owned()), Err("ServiceClassNotAllowed".to_owned()));
+        assert_eq!(said("priority", 1.into(), &[]), high);
+        assert_eq!(said("priority", (-5).into(), &[]), Ok(()));
+        assert_eq!(said("priority", 100.into(), &[(PRIORITY_ANNOTATION, "100")]), Ok(()));
+        assert_eq!(said("priority", 101.into(), &[(PRIORITY_ANNOTATION, "100")]), high);
+        assert_eq!(said("priority", 1.into(), &[(PRIORITY_ANNOTATION, "much")]), high);
+        assert_eq!(said("serviceClass", "gold".into(), &[]), class);
+        assert_eq!(said("serviceClass", "gold".into(), &[(CLASSES_ANNOTATION, "iron, gold")]), Ok(()));
+    }
+
+    #[test]
+    fn an_array_is_refused() {
+        let mut array = job(None);
+        array.spec["array"] = "0-3".into();
+        let refusal = wanted(&array, &namespace(Some("t"), &[])).unwrap_err();
+        assert!(refusal.is_final && refusal.message.starts_with("spec.array: "), "{refusal:?}");
+    }
+
+    #[test]
+    fn a_job_that_nobody_knows_of_may_be_in_any_tenant_that_is_named() {
+        let found = tenants(&job(Some("old")), &namespace(Some("nlp"), &[(TENANTS_ANNOTATION, "vision")]));
+        assert_eq!(found, ["nlp", "old", "vision"].map(str::to_owned).into());
+    }
+
+    #[test]
     fn a_wrong_field_is_named_by_its_path() {
-        let said = |object: &Object| wanted(object, &Namespace::of(Some("t"), None)).unwrap_err().message;
+        let said = |object: &Object| wanted(object, &namespace(Some("t"), &[])).unwrap_err().message;
         let mut wrong = job(None);
         wrong.spec["gang"]["gpusPerNod"] = 1.into();
         assert!(said(&wrong).contains("spec.gang.gpusPerNod"), "{}", said(&wrong));

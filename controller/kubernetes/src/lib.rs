@@ -6,9 +6,9 @@
 //! `kueue` has Kueue served by a room of its own.
 //!
 //! Contracts:
-//! 1. Nothing is written that is there already; of one generation of an object a finalizer, a first status and the last one.
+//! 1. Nothing is written that is there already; of one generation of an object a finalizer, a first status, what is handed over, and the last status.
 //! 2. A job is submitted once, by its object's UID, whatever is killed meanwhile.
-//! 3. What others own on an object or a Node stays as it is.
+//! 3. What others own on an object or a Node stays as it is, and what Railyard was not asked to take for an object is not deleted with it.
 //! 4. What Railyard was last known to have stands while it is away.
 
 pub mod arguments;
@@ -23,6 +23,7 @@ pub mod kueue;
 pub mod leader;
 pub mod lease;
 pub mod metrics;
+pub mod namespaces;
 pub mod node_sync;
 pub mod nodes;
 pub mod object;
@@ -30,4 +31,5 @@ pub mod railyard;
 pub mod reconcile;
 pub mod run;
 pub mod schema;
+pub mod seen;
 pub mod status;

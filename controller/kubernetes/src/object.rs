@@ -1,11 +1,13 @@
 //! A custom resource as it was seen. [pure]
 
+use std::collections::BTreeMap;
+
 use kube::core::dynamic::DynamicObject;
 use serde_json::Value as Json;
 
 use crate::{
     kind::{FINALIZER, Kind},
-    status::Status,
+    status::{Handed, Status},
 };
 
 /// What becomes of the thing in Railyard when its object is deleted.
@@ -75,9 +77,54 @@ impl Object {
         }
     }
 
+    /// What was handed to Railyard for it.
+    #[must_use]
+    pub fn handed(&self) -> Option<&Handed> {
+        self.status.as_ref()?.handed.as_ref()
+    }
+
+    /// A digest of what a job is submitted with: the order of keys and the deletion policy are nothing to it. It finds changes, and is no proof against
+    /// whoever wants two specs to have the same one: a job does not change, whatever its object says.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut spec = self.spec.clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("deletionPolicy");
+        }
+        let mut text = String::new();
+        canonical(&spec, &mut text);
+        let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    }
+
     /// Which of several objects of a kind that Railyard has one of counts: the oldest, then the first by name.
     #[must_use]
     pub fn counting<'a>(all: impl Iterator<Item = &'a Self>) -> Option<&'a Self> {
         all.filter(|one| !one.is_deleted).min_by_key(|one| (&one.made, &one.name))
+    }
+}
+
+/// JSON with sorted keys.
+fn canonical(json: &Json, text: &mut String) {
+    match json {
+        Json::Object(fields) => {
+            text.push('{');
+            for (name, value) in fields.iter().collect::<BTreeMap<_, _>>() {
+                text.push_str(&Json::from(name.as_str()).to_string());
+                text.push(':');
+                canonical(value, text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Json::Array(items) => {
+            text.push('[');
+            for item in items {
+                canonical(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        other => text.push_str(&other.to_string()),
     }
 }

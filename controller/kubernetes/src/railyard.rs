@@ -1,6 +1,10 @@
 //! Railyard's controller, as the operator asks it: what it has of an object, and to take, delete or cancel it.
 
-use std::{sync::Mutex, sync::PoisonError};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use proto_rpc::{
     Client, ClientOptions, CredentialFiles, Credentials, Endpoint, ErrorClass, Jitter, MAX_FABRIC_BYTES,
@@ -14,6 +18,7 @@ use proto_wire::v1::{
     queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
     tenant_service_client::TenantServiceClient,
 };
+use serde_json::Value as Json;
 use thiserror::Error;
 use tonic::{Response, Status};
 
@@ -40,8 +45,16 @@ pub enum RailyardError {
 pub struct Railyard {
     endpoints: Vec<Endpoint>,
     files: CredentialFiles,
-    /// The connection, and the token that it was made with.
-    connected: Mutex<Option<(Client, Option<String>)>>,
+    /// The connection, and what was in the files that it was made with.
+    connected: Mutex<Option<(Client, Contents)>>,
+}
+
+/// What is in each of the files of credentials.
+type Contents = Vec<Option<Vec<u8>>>;
+
+fn contents(files: &CredentialFiles) -> Contents {
+    let read = |path: &Option<PathBuf>| path.as_ref().and_then(|path| std::fs::read(path).ok());
+    [&files.ca, &files.certificate, &files.key, &files.token].map(read).into()
 }
 
 macro_rules! clients {
@@ -85,19 +98,35 @@ impl Railyard {
         Ok(made)
     }
 
-    /// A connection with the token that is in the file now: tokens end, and files are replaced while this runs.
+    /// A connection by what is in the files now: tokens and certificates end, and files are replaced while this runs. A pair of certificate and key that
+    /// is half written cannot be loaded: the connection of before serves until it is whole.
     fn connect(&self) -> Result<Client, RailyardError> {
-        let token = self.files.token.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        let there = contents(&self.files);
         let mut connected = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((client, known)) = &*connected
-            && *known == token
+            && *known == there
         {
             return Ok(client.clone());
         }
+        let before = connected.as_ref().map(|(client, _)| client.clone());
+        match (self.made(), before) {
+            (Ok(client), _) => {
+                *connected = Some((client.clone(), there));
+                Ok(client)
+            }
+            (Err(error), Some(client)) => {
+                tracing::warn!(%error, "changed credentials cannot be used; those of before are");
+                // Said once, and tried again when they change once more.
+                *connected = Some((client.clone(), there));
+                Ok(client)
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    fn made(&self) -> Result<Client, RailyardError> {
         let credentials = Credentials::load(&self.files)?;
-        let client = Client::new(&self.endpoints, &credentials, &ClientOptions::default())?;
-        *connected = Some((client.clone(), token));
-        Ok(client)
+        Ok(Client::new(&self.endpoints, &credentials, &ClientOptions::default())?)
     }
 
     /// A connection by the credentials that there are now.
@@ -125,9 +154,18 @@ impl Railyard {
         let answer = match wanted {
             Wanted::Documents { documents, allow_shrink } => self.planned(documents, *allow_shrink).await,
             Wanted::Profile(request) => self.rollout(request).await,
-            Wanted::Job { tenant, job } => self.job(tenant, job).await,
+            Wanted::Job { tenant, job } => {
+                let metadata = job.metadata.clone().unwrap_or_default();
+                let uid = metadata.labels.get(UID_LABEL).map(String::as_str).unwrap_or_default();
+                self.job(tenant, &metadata.name, uid).await
+            }
         };
         answer.unwrap_or_else(|error| view_of(&error))
+    }
+
+    /// What it has of a job that was handed to it for this tenant.
+    pub async fn view_of_handed(&self, tenant: &str, object: &Object) -> View {
+        self.job(tenant, &object.name, &object.uid).await.unwrap_or_else(|error| view_of(&error))
     }
 
     /// Has it take this, and says what it has then.
@@ -135,7 +173,10 @@ impl Railyard {
         match (self.take(wanted, uid).await, wanted) {
             (Err(error), _) => view_of(&error),
             (Ok(()), Wanted::Documents { .. }) => View::Same(applied()),
-            (Ok(()), _) => self.view(wanted).await,
+            (Ok(()), _) => match self.view(wanted).await {
+                View::Differs(_) | View::Stopped(_) => View::Taken,
+                view => view,
+            },
         }
     }
 
@@ -158,16 +199,16 @@ impl Railyard {
         }
     }
 
-    /// Has it delete or cancel what the object stands for.
-    pub async fn delete(&self, object: &Object, tenant: Option<&str>) -> View {
-        match self.remove(object, tenant).await {
+    /// Has it delete or cancel what the object stands for; a job in each of these tenants in which it is.
+    pub async fn delete(&self, object: &Object, tenants: &BTreeSet<String>) -> View {
+        match self.remove(object, tenants).await {
             Ok(()) => View::Gone,
             Err(error) if error.class == ErrorClass::NotFound => View::Gone,
             Err(error) => view_of(&error),
         }
     }
 
-    async fn remove(&self, object: &Object, tenant: Option<&str>) -> Result<(), RpcError> {
+    async fn remove(&self, object: &Object, tenants: &BTreeSet<String>) -> Result<(), RpcError> {
         let name = object.name.clone();
         match object.kind {
             Kind::Fabric => {
@@ -179,18 +220,24 @@ impl Railyard {
                 ask!(self.tenants(), delete_tenant, request).map(|_| ())
             }
             Kind::Profile => Ok(()),
-            Kind::Job => match tenant {
-                Some(tenant) => self.cancel(object, tenant).await,
-                // It was never submitted, for a job is submitted by its tenant.
-                None => Ok(()),
-            },
+            Kind::Job => {
+                for tenant in tenants {
+                    self.cancel(object, tenant).await?;
+                }
+                Ok(())
+            }
         }
     }
 
     async fn cancel(&self, object: &Object, tenant: &str) -> Result<(), RpcError> {
         let (name, tenant) = (object.name.clone(), tenant.to_owned());
         let request = v1::GetJobRequest { name: name.clone(), tenant: tenant.clone() };
-        let job = ask!(self.jobs(), get_job, request)?;
+        let job = match ask!(self.jobs(), get_job, request) {
+            Ok(job) => job,
+            // A name that no tenant can have is of none.
+            Err(error) if matches!(error.class, ErrorClass::NotFound | ErrorClass::Invalid) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         if !is_of(&job, &object.uid) || view_of_job(&job, &tenant).has_ended() {
             return Ok(());
         }
@@ -212,7 +259,7 @@ impl Railyard {
         }
         let same =
             planned.len() == documents.len() && planned.iter().all(|one| one.outcome() == Outcome::Unchanged);
-        Ok(if same { View::Same(applied()) } else { View::Differs })
+        Ok(if same { View::Same(applied()) } else { View::Differs(String::new()) })
     }
 
     async fn apply_documents(&self, documents: &[v1::Document], allow_shrink: bool) -> Result<(), RpcError> {
@@ -239,29 +286,29 @@ impl Railyard {
     }
 
     async fn rollout(&self, request: &v1::ApplyQosRequest) -> Result<View, RpcError> {
-        let plan = ask!(self.qos(), plan_qos, request.clone())?;
-        if !plan.unchanged {
-            return Ok(View::Differs);
-        }
         let rollout = ask!(self.qos(), get_qos, v1::GetQosRequest {})?;
-        Ok(View::Same(progress_of_rollout(&rollout)))
+        if let Some(view) = view_of_rollout(&rollout, &request.document) {
+            return Ok(view);
+        }
+        // It is refused before it is said to be handed over.
+        ask!(self.qos(), plan_qos, request.clone())?;
+        Ok(View::Differs(String::new()))
     }
 
-    async fn job(&self, tenant: &str, wanted: &v1::Job) -> Result<View, RpcError> {
-        let metadata = wanted.metadata.clone().unwrap_or_default();
-        let request = v1::GetJobRequest { name: metadata.name.clone(), tenant: tenant.to_owned() };
+    async fn job(&self, tenant: &str, name: &str, uid: &str) -> Result<View, RpcError> {
+        let request = v1::GetJobRequest { name: name.to_owned(), tenant: tenant.to_owned() };
         let job = match ask!(self.jobs(), get_job, request) {
             Ok(job) => job,
-            Err(error) if error.class == ErrorClass::NotFound => return Ok(View::Differs),
+            Err(error) if error.class == ErrorClass::NotFound => {
+                return Ok(View::Differs(tenant.to_owned()));
+            }
             Err(error) => return Err(error),
         };
-        let uid = metadata.labels.get(UID_LABEL).map(String::as_str).unwrap_or_default();
         if !is_of(&job, uid) {
-            let message =
-                format!("tenant {tenant} has another job {}: give this one another name", metadata.name);
+            let message = format!("tenant {tenant} has another job {name}: give this one another name");
             return Ok(View::Refused(Refusal { reason: "NameTaken".to_owned(), message, is_final: false }));
         }
-        Ok(View::Same(progress_of_job(&job, tenant, asks_for_the_same(wanted, &job))))
+        Ok(View::Same(progress_of_job(&job, tenant)))
     }
 
     /// All servers, and what is drained.
@@ -350,6 +397,20 @@ fn refusal_of(refusal: &v1::DocumentRefusal, document: &v1::Document) -> Refusal
     }
 }
 
+/// What there is of a profile's rollout; nothing where the rollout is of another profile.
+fn view_of_rollout(answer: &v1::GetQosResponse, document: &str) -> Option<View> {
+    let read = |text: &str| serde_json::from_str::<Json>(text).ok();
+    let there = read(&answer.rollout.as_ref()?.document)?;
+    if Some(there) != read(document) {
+        return None;
+    }
+    let progress = progress_of_rollout(answer);
+    Some(match answer.state() {
+        State::Paused | State::Cancelled => View::Stopped(progress),
+        State::Done | State::UnderWay | State::Unspecified => View::Same(progress),
+    })
+}
+
 fn progress_of_rollout(answer: &v1::GetQosResponse) -> Progress {
     let paused = answer.rollout.as_ref().and_then(|rollout| rollout.paused.as_ref());
     let total: u32 = answer.stages.iter().map(|stage| stage.nics).sum();
@@ -380,11 +441,6 @@ fn is_of(job: &v1::Job, uid: &str) -> bool {
     labels.and_then(|labels| labels.get(UID_LABEL)).is_some_and(|there| there == uid)
 }
 
-fn asks_for_the_same(wanted: &v1::Job, there: &v1::Job) -> bool {
-    let read = |job: &v1::Job| job.spec.clone().and_then(|spec| proto_model::JobSpec::try_from(spec).ok());
-    read(wanted).is_some_and(|asked| read(there) == Some(asked))
-}
-
 fn view_of_job(job: &v1::Job, tenant: &str) -> JobView {
     let (metadata, status) =
         (job.metadata.clone().unwrap_or_default(), job.status.clone().unwrap_or_default());
@@ -400,7 +456,7 @@ fn view_of_job(job: &v1::Job, tenant: &str) -> JobView {
     }
 }
 
-fn progress_of_job(job: &v1::Job, tenant: &str, is_same: bool) -> Progress {
+fn progress_of_job(job: &v1::Job, tenant: &str) -> Progress {
     let status = job.status.clone().unwrap_or_default();
     let view = view_of_job(job, tenant);
     let (health, usual) = match status.phase() {
@@ -417,15 +473,6 @@ fn progress_of_job(job: &v1::Job, tenant: &str, is_same: bool) -> Progress {
     let mut message = cause.map(|cause| cause.message.clone()).unwrap_or_default();
     if message.is_empty() {
         message = format!("the job is {}", view.phase.to_lowercase());
-    }
-    if !is_same && !view.has_ended() {
-        let message = "the object's spec is not what was submitted: a job does not change; delete the object and make another".to_owned();
-        return Progress {
-            health: Health::Degraded,
-            reason: "SpecChanged".to_owned(),
-            message,
-            job: Some(view),
-        };
     }
     Progress { health, reason, message, job: Some(view) }
 }
@@ -464,10 +511,46 @@ mod tests {
         let mut status = v1::JobStatus { attempt: 2, placement: Some(placement), ..Default::default() };
         status.set_phase(Phase::Running);
         let job = v1::Job { status: Some(status), ..Default::default() };
-        let progress = progress_of_job(&job, "t", true);
+        let progress = progress_of_job(&job, "t");
         let view = progress.job.clone().unwrap();
         assert_eq!((view.phase.as_str(), view.attempt, view.nodes.len()), ("RUNNING", 2, 2));
         assert_eq!((progress.health, progress.reason.as_str()), (Health::Progressing, "Running"));
-        assert_eq!(progress_of_job(&job, "t", false).reason, "SpecChanged");
+    }
+
+    #[test]
+    fn a_rollout_that_was_stopped_is_no_other_one() {
+        let mut answer = v1::GetQosResponse {
+            rollout: Some(v1::QosRollout { document: "{\"a\": 1, \"b\": 2}".into(), ..Default::default() }),
+            ..Default::default()
+        };
+        let mut of = |state: State, document: &str| {
+            answer.set_state(state);
+            view_of_rollout(&answer, document)
+        };
+        for state in [State::Paused, State::Cancelled] {
+            assert!(matches!(of(state, "{\"b\":2,\"a\":1}"), Some(View::Stopped(_))), "{state:?}");
+        }
+        assert!(matches!(of(State::Done, "{\"b\":2,\"a\":1}"), Some(View::Same(_))));
+        assert_eq!(of(State::Done, "{\"a\":1}"), None);
+        assert_eq!(view_of_rollout(&v1::GetQosResponse::default(), "{}"), None);
+    }
+
+    #[test]
+    fn changed_files_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| Some(folder.path().join(name));
+        let files = CredentialFiles {
+            ca: path("ca"),
+            certificate: path("cert"),
+            key: path("key"),
+            ..CredentialFiles::default()
+        };
+        let mut before = contents(&files);
+        for name in ["ca", "cert", "key"] {
+            std::fs::write(folder.path().join(name), "another one").unwrap();
+            let after = contents(&files);
+            assert_ne!(before, after, "{name}");
+            before = after;
+        }
     }
 }

@@ -1,16 +1,16 @@
 //! The shell around `decide`: does the steps for one object, and asks again after each answer.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::{
     Api,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{Patch, PatchParams},
     runtime::{
         controller::{Action as Next, Config, Controller},
         reflector::Store,
@@ -25,12 +25,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     decide::{Action, Pace, Step, View, decide},
-    documents::{self, Namespace, TENANT_LABEL, TENANTS_ANNOTATION, Wanted},
+    documents::{self, Namespace, Wanted},
     kind::{FINALIZER, Kind, MANAGER},
     leader::now,
     metrics::OperatorMetrics,
+    namespaces::Namespaces,
     object::Object,
     railyard::Railyard,
+    seen::Seen,
     status::Status,
 };
 
@@ -62,8 +64,9 @@ pub struct Shared {
 struct Room {
     shared: Arc<Shared>,
     kind: Kind,
-    store: Store<DynamicObject>,
+    store: Store<Seen>,
     memory: Mutex<Memory>,
+    namespaces: Mutex<Namespaces>,
 }
 
 #[derive(Default)]
@@ -71,19 +74,20 @@ struct Memory {
     /// Failures in a row, by the object's UID.
     failures: BTreeMap<String, u32>,
     /// Objects as they were written last, by UID: what the watch shows may be older.
-    written: BTreeMap<String, Arc<DynamicObject>>,
+    written: BTreeMap<String, Arc<Seen>>,
     jitter: Option<Jitter>,
 }
 
 /// Keeps all objects of a kind, until it is told to stop; what is under way is brought to its end.
 pub async fn keep(shared: Arc<Shared>, kind: Kind, stop: CancellationToken) {
     let resource = kind.resource();
-    let objects = Api::<DynamicObject>::all_with(shared.client.clone(), &resource);
+    let objects = Api::<Seen>::all_with(shared.client.clone(), &resource);
     let controller = Controller::new_with(objects, watcher::Config::default(), resource)
         .with_config(Config::default().concurrency(AT_ONCE))
         .graceful_shutdown_on(stop.cancelled_owned());
     let memory = Mutex::new(Memory { jitter: Some(Jitter::from_os()), ..Memory::default() });
-    let room = Arc::new(Room { shared, kind, store: controller.store(), memory });
+    let namespaces = Mutex::default();
+    let room = Arc::new(Room { shared, kind, store: controller.store(), memory, namespaces });
     let mut passes = pin!(controller.run(reconcile, failed, room));
     let mut failures = 0_u32;
     while let Some(done) = passes.next().await {
@@ -101,21 +105,21 @@ pub async fn keep(shared: Arc<Shared>, kind: Kind, stop: CancellationToken) {
     }
 }
 
-async fn reconcile(seen: Arc<DynamicObject>, room: Arc<Room>) -> Result<Next, ReconcileError> {
+async fn reconcile(seen: Arc<Seen>, room: Arc<Room>) -> Result<Next, ReconcileError> {
     let pass = room.pass(room.newest(seen)).await;
     let outcome = if pass.is_ok() { "done" } else { "failed" };
     room.shared.metrics.reconciles.inc([room.kind.name(), outcome]);
     pass
 }
 
-fn failed(object: Arc<DynamicObject>, _: &ReconcileError, room: Arc<Room>) -> Next {
+fn failed(object: Arc<Seen>, _: &ReconcileError, room: Arc<Room>) -> Next {
     Next::requeue(room.pause(Pace::Backoff, object.metadata.uid.as_deref().unwrap_or_default()))
 }
 
 impl Room {
     /// The object as it was written last, where that is newer than what was seen.
-    fn newest(&self, seen: Arc<DynamicObject>) -> Arc<DynamicObject> {
-        let version = |object: &DynamicObject| {
+    fn newest(&self, seen: Arc<Seen>) -> Arc<Seen> {
+        let version = |object: &Seen| {
             object.metadata.resource_version.as_ref().and_then(|text| text.parse::<u64>().ok())
         };
         let uid = seen.metadata.uid.clone().unwrap_or_default();
@@ -129,7 +133,7 @@ impl Room {
         }
     }
 
-    fn remember(&self, written: DynamicObject) -> Arc<DynamicObject> {
+    fn remember(&self, written: Seen) -> Arc<Seen> {
         let written = Arc::new(written);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         if memory.written.len() >= REMEMBERED {
@@ -137,6 +141,13 @@ impl Room {
         }
         memory.written.insert(written.metadata.uid.clone().unwrap_or_default(), Arc::clone(&written));
         written
+    }
+
+    /// An object that is gone is nothing to remember.
+    fn forget(&self, uid: &str) {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.written.remove(uid);
+        memory.failures.remove(uid);
     }
 
     fn pause(&self, pace: Pace, uid: &str) -> Duration {
@@ -175,11 +186,16 @@ impl Room {
         (counting.uid != object.uid).then(|| counting.name.clone())
     }
 
-    async fn pass(&self, mut seen: Arc<DynamicObject>) -> Result<Next, ReconcileError> {
+    async fn pass(&self, mut seen: Arc<Seen>) -> Result<Next, ReconcileError> {
         let mut view = View::Unknown;
         let mut wanted = None;
+        let mut generation = None;
         for _ in 0..ROUNDS {
             let object = Object::of(self.kind, &seen);
+            if generation.replace(object.generation).is_some_and(|before| before != object.generation) {
+                // Its owner has changed it meanwhile: what was said is of another spec.
+                (view, wanted) = (View::Unknown, None);
+            }
             let steps = decide(&object, &view, self.rival(&object).as_deref());
             let mut next = None;
             let mut goes_on = false;
@@ -196,14 +212,17 @@ impl Room {
                     Action::Wait(pace) => next = Some(Next::requeue(self.pause(pace, &object.uid))),
                     Action::AddFinalizer | Action::RemoveFinalizer => {
                         let adds = action == Action::AddFinalizer;
-                        let Some(written) = self.set_finalizer(&seen, &object, adds).await? else {
+                        let written = self.set_finalizer(&seen, &object, adds).await?;
+                        let Some(written) = written.filter(|_| adds || !object.is_deleted) else {
+                            self.forget(&object.uid);
                             return Ok(Next::await_change());
                         };
                         seen = self.remember(written);
-                        goes_on = adds || !object.is_deleted;
+                        goes_on = true;
                     }
                     Action::Write(status) => {
                         let Some(written) = self.write_status(&object, &status).await? else {
+                            self.forget(&object.uid);
                             return Ok(Next::await_change());
                         };
                         seen = self.remember(written);
@@ -236,29 +255,40 @@ impl Room {
             Action::Delete => "delete",
             _ => "ask",
         };
-        if known.is_none() {
-            let namespace = self.namespace(object).await?;
-            match (documents::wanted(object, &namespace), action) {
-                (Ok(wanted), _) => *known = Some(wanted),
-                (Err(_), Action::Delete) => {}
-                (Err(refusal), _) => return Ok(View::Refused(refusal)),
-            }
-        }
         self.shared.metrics.calls.inc([self.kind.name(), name]);
         let railyard = &self.shared.railyard;
-        Ok(match (action, &*known) {
-            (Action::Delete, wanted) => {
-                let job = object.status.as_ref().and_then(|status| status.job.as_ref());
-                let asked = match wanted {
-                    Some(Wanted::Job { tenant, .. }) => Some(tenant.as_str()),
-                    _ => None,
-                };
-                let tenant = job.map(|job| job.tenant.as_str()).filter(|tenant| !tenant.is_empty()).or(asked);
-                railyard.delete(object, tenant).await
+        if *action == Action::Delete {
+            return Ok(railyard.delete(object, &self.tenants(object).await?).await);
+        }
+        // Whose a job is was said when it was handed over, whatever the namespace says by now.
+        let handed = object.handed().filter(|_| self.kind == Kind::Job && *action == Action::Ask);
+        if let Some(handed) = handed {
+            let view = railyard.view_of_handed(&handed.tenant, object).await;
+            if handed.is_taken || !matches!(view, View::Differs(_)) {
+                return Ok(view);
             }
-            (Action::Apply, Some(wanted)) => railyard.apply(wanted, &object.uid).await,
-            (_, Some(wanted)) => railyard.view(wanted).await,
-            (_, None) => View::Unknown,
+        }
+        let wanted = match known.take() {
+            Some(wanted) => wanted,
+            None => match documents::wanted(object, &self.namespace(object).await?) {
+                Ok(wanted) => wanted,
+                Err(refusal) => return Ok(View::Refused(refusal)),
+            },
+        };
+        let wanted = known.insert(wanted);
+        Ok(match action {
+            Action::Apply => railyard.apply(wanted, &object.uid).await,
+            _ => railyard.view(wanted).await,
+        })
+    }
+
+    /// Whose a job is that is to be cancelled: what was written when it was handed over; else all that it can be.
+    async fn tenants(&self, object: &Object) -> Result<BTreeSet<String>, ReconcileError> {
+        let of_job = object.status.as_ref().and_then(|status| status.job.as_ref()).map(|job| &job.tenant);
+        let known = object.handed().map(|handed| &handed.tenant).or(of_job).filter(|one| !one.is_empty());
+        Ok(match known {
+            Some(tenant) => [tenant.clone()].into(),
+            None => documents::tenants(object, &self.namespace(object).await?),
         })
     }
 
@@ -267,14 +297,24 @@ impl Room {
         if !self.kind.is_namespaced() {
             return Ok(Namespace::default());
         }
+        let begun = Instant::now();
+        let known = {
+            let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+            namespaces.get(&object.namespace, begun)
+        };
+        if let Some(namespace) = known {
+            return Ok(namespace);
+        }
         let namespaces = Api::<NamespaceObject>::all(self.shared.client.clone());
         let found = namespaces.get_opt(&object.namespace).await?.unwrap_or_default().metadata;
-        let (labels, annotations) = (found.labels.unwrap_or_default(), found.annotations.unwrap_or_default());
-        let label = labels.get(TENANT_LABEL).map(String::as_str);
-        Ok(Namespace::of(label, annotations.get(TENANTS_ANNOTATION).map(String::as_str)))
+        let namespace =
+            Namespace::of(&found.labels.unwrap_or_default(), &found.annotations.unwrap_or_default());
+        let mut known = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        known.put(&object.namespace, namespace.clone(), begun);
+        Ok(namespace)
     }
 
-    fn objects(&self, object: &Object) -> Api<DynamicObject> {
+    fn objects(&self, object: &Object) -> Api<Seen> {
         let (client, resource) = (self.shared.client.clone(), self.kind.resource());
         if object.namespace.is_empty() {
             Api::all_with(client, &resource)
@@ -286,10 +326,10 @@ impl Room {
     /// The list of finalizers is of all that have one on the object: it is written only if nobody else has changed it meanwhile.
     async fn set_finalizer(
         &self,
-        seen: &DynamicObject,
+        seen: &Seen,
         object: &Object,
         adds: bool,
-    ) -> Result<Option<DynamicObject>, ReconcileError> {
+    ) -> Result<Option<Seen>, ReconcileError> {
         let mut finalizers = seen.metadata.finalizers.clone().unwrap_or_default();
         finalizers.retain(|one| one != FINALIZER);
         if adds {
@@ -305,11 +345,7 @@ impl Room {
         found(self.objects(object).patch(&object.name, &parameters, &Patch::Merge(patch)).await)
     }
 
-    async fn write_status(
-        &self,
-        object: &Object,
-        status: &Status,
-    ) -> Result<Option<DynamicObject>, ReconcileError> {
+    async fn write_status(&self, object: &Object, status: &Status) -> Result<Option<Seen>, ReconcileError> {
         let resource = self.kind.resource();
         let patch = json!({
             "apiVersion": resource.api_version,
@@ -328,7 +364,7 @@ impl Room {
 }
 
 /// An object that is gone meanwhile is no failure.
-fn found(written: Result<DynamicObject, kube::Error>) -> Result<Option<DynamicObject>, ReconcileError> {
+fn found(written: Result<Seen, kube::Error>) -> Result<Option<Seen>, ReconcileError> {
     match written {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),

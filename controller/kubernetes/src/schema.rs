@@ -12,35 +12,49 @@ use serde_json::{Map, Value as Json, json};
 
 /// Formats that API servers know.
 const FORMATS: [&str; 6] = ["int32", "int64", "float", "double", "byte", "date-time"];
-/// Messages within messages: deeper than any of the schema, which has no circle.
+/// Messages within messages: deeper than any of the schema that is in no circle.
 const DEEPEST: usize = 16;
+/// How often a message is within itself: a term of a selector that is one of several. Railyard refuses a further one.
+const SELVES: usize = 1;
 
 /// The schema of a message, without these of its fields (by their names in JSON).
 #[must_use]
 pub fn object(message: &MessageDescriptor, without: &[&str]) -> Json {
-    Context { depth: 0, in_list: false }.object(message, without)
+    Context { depth: 0, in_list: false, within: &[] }.object(message, without)
 }
 
 /// Where a schema stands in another.
 #[derive(Clone, Copy)]
-struct Context {
+struct Context<'a> {
     depth: usize,
+    /// The messages that it is in.
+    within: &'a [String],
     /// Below a list or a map: there an expression would be counted for as many entries as fit into a request.
     in_list: bool,
 }
 
-impl Context {
+impl Context<'_> {
     fn object(self, message: &MessageDescriptor, without: &[&str]) -> Json {
         if self.depth > DEEPEST {
             return json!({"type": "object"});
         }
         let (mut properties, mut required) = (Map::new(), Vec::new());
+        let within: Vec<String> =
+            self.within.iter().cloned().chain([message.full_name().to_owned()]).collect();
+        let is_too_deep = |field: &FieldDescriptor| match field.kind() {
+            Kind::Message(of) => within.iter().filter(|name| *name == of.full_name()).count() > SELVES,
+            _ => false,
+        };
+        let inside = Context { within: &within, ..self };
         for field in message.fields().filter(|field| !without.contains(&field.json_name())) {
+            if is_too_deep(&field) {
+                continue;
+            }
             let rules = bounds::of(&field);
             if rules.said == Said::ByAnswers {
                 continue;
             }
-            let mut schema = self.field(&field);
+            let mut schema = inside.field(&field);
             let comment = bounds::comment(&field.parent_file(), field.path());
             if !comment.is_empty() {
                 schema["description"] = comment.into();
@@ -200,6 +214,12 @@ mod tests {
         assert!(speed.get("type").is_none() && speed["pattern"].is_string());
         let rails = &of("rail.v1.FabricSpec")["properties"]["leaves"]["items"]["properties"]["rails"];
         assert_eq!(rails["x-kubernetes-list-type"], "set");
+    }
+
+    #[test]
+    fn a_message_is_within_itself_once() {
+        let text = of("rail.v1.JobSpec")["properties"]["placement"].to_string();
+        assert_eq!(text.matches("\"anyOf\":{").count(), 1);
     }
 
     #[test]

@@ -45,6 +45,20 @@ impl JobView {
     }
 }
 
+/// What was handed to Railyard for an object. It is written before it is handed over: what is not written here the operator has never asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Handed {
+    /// The generation of the object.
+    pub generation: i64,
+    /// Of a job: whose it is.
+    pub tenant: String,
+    /// Of a job: a digest of the object's spec.
+    pub digest: String,
+    /// Whether Railyard was seen to have it.
+    pub is_taken: bool,
+}
+
 /// A status as it should be. Times are not of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
@@ -58,6 +72,8 @@ pub struct Status {
     pub message: String,
     /// The job, of a job.
     pub job: Option<JobView>,
+    /// What was handed to Railyard.
+    pub handed: Option<Handed>,
 }
 
 /// Longer messages are cut: objects are small.
@@ -71,6 +87,9 @@ impl Status {
         let mut status = json!({"observedGeneration": self.generation, "conditions": conditions});
         if let Some(job) = &self.job {
             status["job"] = serde_json::to_value(job).unwrap_or_default();
+        }
+        if let Some(handed) = &self.handed {
+            status["handed"] = serde_json::to_value(handed).unwrap_or_default();
         }
         status
     }
@@ -114,6 +133,7 @@ impl Status {
             reason: text("reason"),
             message: text("message"),
             job: serde_json::from_value(status["job"].clone()).ok(),
+            handed: serde_json::from_value(status["handed"].clone()).ok(),
         })
     }
 
@@ -126,6 +146,12 @@ impl Status {
             let message = if passing { there.message.clone() } else { cut(&self.message) };
             *there == Self { message, ..self.clone() }
         })
+    }
+
+    /// Whether what is there differs in its message alone: what a refusal counts differs each time, and is no reason to write.
+    #[must_use]
+    pub fn is_meant_by(&self, there: Option<&Self>) -> bool {
+        there.is_some_and(|there| *there == Self { message: there.message.clone(), ..self.clone() })
     }
 }
 
@@ -143,7 +169,8 @@ mod tests {
 
     fn status(health: Health, job: Option<JobView>) -> Status {
         let (reason, message) = ("Applied".to_owned(), "Railyard has it".to_owned());
-        Status { generation: 3, health, reason, message, job }
+        let handed = Some(Handed { generation: 3, is_taken: true, ..Handed::default() });
+        Status { generation: 3, health, reason, message, job, handed }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     fs,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, SystemTime},
 };
@@ -27,7 +27,7 @@ use proto_rpc::{
     ca::{CA_LIFETIME, LEAF_LIFETIME},
     server::{ServerMetrics, ServerTls},
 };
-use proto_wire::v1::{self, document::Document as Any, planned_document::Outcome};
+use proto_wire::v1::{self, document::Document as Any, job_status::Phase, planned_document::Outcome};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -47,7 +47,20 @@ struct Served {
     breaks: watch::Sender<u64>,
     tenants: Mutex<BTreeMap<String, v1::Tenant>>,
     plans: Mutex<BTreeMap<String, u32>>,
+    jobs: Mutex<Jobs>,
+    /// The tenant in every namespace's label.
+    label: Mutex<String>,
+    /// How often a namespace was read.
+    namespaces: AtomicU32,
     away: AtomicBool,
+}
+
+/// The controller's jobs, by tenant and name.
+#[derive(Debug, Default)]
+struct Jobs {
+    all: BTreeMap<(String, String), v1::Job>,
+    /// Submissions that made a job.
+    submitted: u32,
 }
 
 /// A cluster of Kubernetes beside one of Railyard.
@@ -95,6 +108,9 @@ impl Cluster {
             breaks: watch::Sender::new(0),
             tenants: Mutex::default(),
             plans: Mutex::default(),
+            jobs: Mutex::default(),
+            label: Mutex::new("nlp".to_owned()),
+            namespaces: AtomicU32::new(0),
             away: AtomicBool::new(false),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&served));
@@ -167,6 +183,32 @@ impl Cluster {
         self.served.plans.lock().unwrap().get(name).copied().unwrap_or_default()
     }
 
+    /// Gives all namespaces another tenant.
+    pub fn set_label(&self, tenant: &str) {
+        tenant.clone_into(&mut self.served.label.lock().unwrap());
+    }
+
+    /// How often a namespace was read.
+    pub fn namespaces_read(&self) -> u32 {
+        self.served.namespaces.load(Ordering::SeqCst)
+    }
+
+    /// Has somebody make a tenant.
+    pub fn make_tenant(&self, name: &str, gpus: u32) {
+        let metadata = Some(v1::Metadata { name: name.to_owned(), ..v1::Metadata::default() });
+        let quota = Some(v1::Quota { gpus, ..v1::Quota::default() });
+        let spec = Some(v1::TenantSpec { quota, ..v1::TenantSpec::default() });
+        let tenant = v1::Tenant { metadata, spec, ..v1::Tenant::default() };
+        self.served.tenants.lock().unwrap().insert(name.to_owned(), tenant);
+    }
+
+    /// How many jobs were submitted, and the jobs with their phases.
+    pub fn jobs(&self) -> (u32, BTreeMap<(String, String), Phase>) {
+        let jobs = self.served.jobs.lock().unwrap();
+        let phase = |job: &v1::Job| job.status.as_ref().unwrap().phase();
+        (jobs.submitted, jobs.all.iter().map(|(id, job)| (id.clone(), phase(job))).collect())
+    }
+
     /// Waits until the objects are so.
     pub async fn until(&self, is: impl Fn(&Objects) -> bool) {
         let mut changed = self.served.changed.subscribe();
@@ -199,7 +241,13 @@ async fn serve(
     }
     assert!(headers.contains_key("authorization"));
     let query = uri.query().unwrap_or_default();
-    let parts: Vec<&str> = path.trim_start_matches('/').split('/').skip(3).collect();
+    if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
+        return served.namespace(namespace);
+    }
+    let mut parts: Vec<&str> = path.trim_start_matches('/').split('/').skip(3).collect();
+    if parts.len() > 3 && parts[0] == "namespaces" {
+        parts.drain(..2);
+    }
     match (method, parts.as_slice()) {
         (Method::GET, [collection]) if query.contains("watch=true") => served.watch(collection, query),
         (Method::GET, [collection]) => json_answer(200, &served.objects.lock().unwrap().list(collection)),
@@ -253,6 +301,15 @@ impl Served {
         Response::new(Body::from_stream(ReceiverStream::new(receiver)))
     }
 
+    fn namespace(&self, name: &str) -> Response<Body> {
+        self.namespaces.fetch_add(1, Ordering::SeqCst);
+        let labels = json!({"railyard.io/tenant": *self.label.lock().unwrap()});
+        json_answer(
+            200,
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}),
+        )
+    }
+
     /// One call of gRPC.
     fn answer(&self, call: &str, body: &[u8]) -> Response<Body> {
         if self.away.load(Ordering::SeqCst) {
@@ -276,8 +333,46 @@ impl Served {
                     None => grpc(Err(5)),
                 }
             }
+            "JobService/CreateJob" => self.submit(v1::CreateJobRequest::decode(message).unwrap()),
+            "JobService/GetJob" => {
+                let request = v1::GetJobRequest::decode(message).unwrap();
+                self.job(request.tenant, request.name, |_| {})
+            }
+            "JobService/CancelJob" => {
+                let request = v1::CancelJobRequest::decode(message).unwrap();
+                self.job(request.tenant, request.name, |job| {
+                    job.status.get_or_insert_default().set_phase(Phase::Cancelled);
+                })
+            }
             _ => grpc(Err(12)),
         }
+    }
+
+    fn job(&self, tenant: String, name: String, change: impl FnOnce(&mut v1::Job)) -> Response<Body> {
+        let mut jobs = self.jobs.lock().unwrap();
+        let Some(job) = jobs.all.get_mut(&(tenant, name)) else { return grpc(Err(5)) };
+        change(job);
+        grpc(Ok(job.encode_to_vec()))
+    }
+
+    /// The same request again gets the same job.
+    fn submit(&self, request: v1::CreateJobRequest) -> Response<Body> {
+        let mut job = request.job.unwrap();
+        let mut metadata = job.metadata.take().unwrap();
+        let id = (request.on_behalf_of, metadata.name.clone());
+        let mut jobs = self.jobs.lock().unwrap();
+        if let Some(there) = jobs.all.get(&id) {
+            let uid = &there.metadata.as_ref().unwrap().labels["railyard.io/kubernetes-uid"];
+            return grpc(if *uid == request.request_id { Ok(there.encode_to_vec()) } else { Err(6) });
+        }
+        jobs.submitted += 1;
+        metadata.uid = format!("j{}", jobs.submitted);
+        job.metadata = Some(metadata);
+        // What the submitter did not say, the controller fills.
+        job.spec.as_mut().unwrap().grace_period = Some(Default::default());
+        job.status.get_or_insert_default().set_phase(Phase::Running);
+        jobs.all.insert(id, job.clone());
+        grpc(Ok(job.encode_to_vec()))
     }
 
     fn plan(&self, request: &v1::PlanDocumentsRequest) -> v1::PlanDocumentsResponse {
