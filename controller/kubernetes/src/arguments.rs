@@ -55,9 +55,6 @@ pub struct RunArguments {
     /// Leave conditions, taints and labels of Nodes alone
     #[arg(long, env = "RAIL_NO_NODES")]
     pub no_nodes: bool,
-    /// What is done for Kueue
-    #[command(flatten)]
-    pub kueue: KueueArguments,
     /// Where /metrics, /livez, /readyz and /healthz are served, unencrypted; they tell no secret
     #[arg(long, env = "RAIL_METRICS", value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics: SocketAddr,
@@ -67,6 +64,9 @@ pub struct RunArguments {
     /// text or json
     #[arg(long, env = "RAIL_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+    /// What is done for Kueue. It stands last: what comes after it is under its heading.
+    #[command(flatten)]
+    pub kueue: KueueArguments,
 }
 
 /// Kueue's admission check, and the topology that Kueue places by.

@@ -61,6 +61,8 @@ mod tests {
         for option in ["POD_NAME", "--controller", "RAIL_TOKEN_FILE", "--lease-namespace", "--api-server"] {
             assert!(help.contains(option), "{help}");
         }
+        let (at, of_kueue) = (help.find("--log-format").unwrap(), help.find("Kueue:").unwrap());
+        assert!(at < of_kueue, "{help}");
         let parsed = |line: &[&str]| Arguments::try_parse_from(line);
         let run = ["rail-operator", "run", "--controller", "https://c:7443", "--ca", "ca.pem", "--name", "a"];
         assert!(parsed(&run).unwrap_err().to_string().contains("--token-file"));
