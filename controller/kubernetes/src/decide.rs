@@ -69,7 +69,7 @@ pub enum Action {
     /// Have Railyard delete or cancel it.
     Delete,
     /// Write this status. A write.
-    Write(Status),
+    Write(Box<Status>),
     /// Look again in a while.
     Wait(Pace),
 }
@@ -318,7 +318,7 @@ fn write(
 ) {
     let status = status(object, progress, handed);
     if !status.is_said_by(object.status.as_ref()) {
-        add(steps, Action::Write(status), why);
+        add(steps, Action::Write(Box::new(status)), why);
     }
 }
 
@@ -326,7 +326,7 @@ fn write(
 fn write_meaning(object: &Object, progress: Progress, why: &'static str, steps: &mut Vec<Step>) {
     let status = status(object, progress, object.handed().cloned());
     if !status.is_meant_by(object.status.as_ref()) {
-        add(steps, Action::Write(status), why);
+        add(steps, Action::Write(Box::new(status)), why);
     }
 }
 

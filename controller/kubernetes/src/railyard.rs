@@ -173,10 +173,7 @@ impl Railyard {
         match (self.take(wanted, uid).await, wanted) {
             (Err(error), _) => view_of(&error),
             (Ok(()), Wanted::Documents { .. }) => View::Same(applied()),
-            (Ok(()), _) => match self.view(wanted).await {
-                View::Differs(_) | View::Stopped(_) => View::Taken,
-                view => view,
-            },
+            (Ok(()), _) => just_taken(self.view(wanted).await),
         }
     }
 
@@ -347,6 +344,14 @@ const MAX_PAGES: usize = 10_000;
 fn applied() -> Progress {
     let message = "Railyard has it as the object says".to_owned();
     Progress { health: Health::Ready, reason: "Applied".to_owned(), message, job: None }
+}
+
+/// What is shown of what was taken a moment ago: where it is not that yet, it is on its way.
+fn just_taken(view: View) -> View {
+    match view {
+        View::Differs(_) | View::Stopped(_) => View::Taken,
+        view => view,
+    }
 }
 
 /// `NAME_TAKEN` as `NameTaken`.
@@ -533,6 +538,13 @@ mod tests {
         assert!(matches!(of(State::Done, "{\"b\":2,\"a\":1}"), Some(View::Same(_))));
         assert_eq!(of(State::Done, "{\"a\":1}"), None);
         assert_eq!(view_of_rollout(&v1::GetQosResponse::default(), "{}"), None);
+    }
+
+    #[test]
+    fn what_was_taken_and_is_not_shown_yet_is_not_taken_again() {
+        assert_eq!(just_taken(View::Differs("t".to_owned())), View::Taken);
+        assert_eq!(just_taken(View::Stopped(applied())), View::Taken);
+        assert_eq!(just_taken(View::Same(applied())), View::Same(applied()));
     }
 
     #[test]

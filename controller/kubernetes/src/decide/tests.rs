@@ -110,8 +110,8 @@ impl World {
                         again = !self.ends;
                     }
                     Action::Write(status) => {
-                        assert_ne!(Some(&status), self.object.status.as_ref());
-                        (self.object.status, self.writes) = (Some(status), self.writes + 1);
+                        assert_ne!(Some(&*status), self.object.status.as_ref());
+                        (self.object.status, self.writes) = (Some(*status), self.writes + 1);
                     }
                     Action::Ask => {
                         let answer = answers.next().unwrap_or(Answer::Fine);
@@ -244,7 +244,7 @@ fn a_job_is_submitted_once() {
     assert_eq!((handed.tenant.as_str(), handed.is_taken), ("t", false));
     assert_eq!(steps[1].action, Action::Apply);
     // Whoever was killed between the two goes on with the second; for another tenant with both.
-    let handed = Object { status: Some(status.clone()), ..fresh };
+    let handed = Object { status: Some((**status).clone()), ..fresh };
     assert_eq!(decide(&handed, &differs, None), steps[1..]);
     assert_eq!(decide(&handed, &View::Differs("u".to_owned()), None).len(), 2);
     // What it has taken and does not show yet is not submitted again.

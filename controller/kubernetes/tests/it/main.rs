@@ -1,5 +1,7 @@
 //! The operator before an API server that lists, watches, patches and forgets, and a controller that is away at times.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+
 mod cluster;
 mod manifests;
 mod objects;
