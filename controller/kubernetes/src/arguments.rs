@@ -6,6 +6,11 @@ use clap::{Args, ValueEnum};
 use controller_kubernetes_kueue::{Policy, Settings, WhenAway};
 use proto_rpc::{Endpoint, telemetry::LogFormat};
 
+/// Where a pod has the token of its service account.
+const API_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+/// Where a pod has the API server's authority.
+const API_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
 /// `rail-operator run`.
 #[derive(Debug, Clone, Args)]
 pub struct RunArguments {
@@ -28,20 +33,10 @@ pub struct RunArguments {
     #[arg(long, env = "RAIL_API_SERVER", value_name = "URL")]
     pub api_server: Option<Endpoint>,
     /// Certificate of the API server's authority, PEM
-    #[arg(
-        long,
-        env = "RAIL_API_CA",
-        value_name = "FILE",
-        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
-    )]
+    #[arg(long, env = "RAIL_API_CA", value_name = "FILE", default_value = API_CA)]
     pub api_ca: PathBuf,
     /// File with the token of the operator's service account; it is read for each call
-    #[arg(
-        long,
-        env = "RAIL_API_TOKEN",
-        value_name = "FILE",
-        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-    )]
+    #[arg(long, env = "RAIL_API_TOKEN", value_name = "FILE", default_value = API_TOKEN)]
     pub api_token: PathBuf,
     /// Namespace of the lease by which one of several operators acts
     #[arg(long, env = "RAIL_LEASE_NAMESPACE", value_name = "NAMESPACE", default_value = "railyard")]
@@ -77,13 +72,8 @@ pub struct KueueArguments {
     #[arg(long, env = "RAIL_KUEUE")]
     pub kueue: bool,
     /// What becomes of workloads while no controller answers: they wait (closed), or are admitted without Railyard after 10 s (open)
-    #[arg(
-        long,
-        env = "RAIL_KUEUE_WHEN_AWAY",
-        value_name = "POLICY",
-        default_value = "closed",
-        requires = "kueue"
-    )]
+    #[arg(long, env = "RAIL_KUEUE_WHEN_AWAY", value_name = "POLICY", default_value = "closed")]
+    #[arg(requires = "kueue")]
     pub kueue_when_away: KueueAway,
     /// Tenant of namespaces that have no label railyard.io/tenant; default: that of the operator's credentials
     #[arg(long, env = "RAIL_KUEUE_TENANT", value_name = "TENANT", requires = "kueue")]
@@ -92,13 +82,8 @@ pub struct KueueArguments {
     #[arg(long, env = "RAIL_KUEUE_QUEUE", value_name = "QUEUE", requires = "kueue")]
     pub kueue_queue: Option<String>,
     /// How names of its allocations begin; each cluster of Kubernetes that uses the same tenant has another one
-    #[arg(
-        long,
-        env = "RAIL_KUEUE_PREFIX",
-        value_name = "PREFIX",
-        default_value = "kueue-",
-        requires = "kueue"
-    )]
+    #[arg(long, env = "RAIL_KUEUE_PREFIX", value_name = "PREFIX", default_value = "kueue-")]
+    #[arg(requires = "kueue")]
     pub kueue_prefix: String,
 }
 
