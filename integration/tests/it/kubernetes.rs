@@ -291,7 +291,7 @@ fn a_slice_that_kubelet_removes_is_written_again(world: &World) {
 /// The pod is deleted; its claim goes with it, and kubelet has what is on the server removed without it.
 async fn what_a_pod_leaves_is_given_back(world: &World, claim: &Value) {
     let (uid, name) = key(claim);
-    assert_eq!(world.servers[0].on_disk().0, [uid.clone()]);
+    assert_eq!(world.servers[0].on_disk().0, std::slice::from_ref(&uid));
     // A pod that no kubelet ends goes by force.
     world.kubectl(&["delete", "pod", "rails", "--force", "--grace-period=0"]);
     world.until("the claim to go with its pod", || {

@@ -19,10 +19,19 @@ fn with(path: &str, value: &Value) -> Value {
     all
 }
 
+/// Each is refused, and the message has these words.
+fn refused<const CASES: usize>(cases: [(&str, Value, &str); CASES]) {
+    for (path, value, expected) in cases {
+        let Some(answer) = rendered(&with(path, &value)) else { return };
+        let error = answer.err().unwrap_or_else(|| panic!("{path}: {value} is taken"));
+        assert!(error.contains(expected), "{path}: {value}: {error}");
+    }
+}
+
 #[test]
-fn bad_values_are_refused_with_what_to_do() {
+fn bad_values_of_image_and_controller_are_refused_with_what_to_do() {
     let etcd = json!({"kind": "etcd", "etcd": {"endpoints": ["https://e0:2379"], "secretName": "etcd"}});
-    let cases = [
+    refused([
         ("image.repository", json!(""), "image.repository is empty: name the image"),
         ("image.tag", json!("latest"), "image.tag is latest: name a version"),
         ("image.tag", json!(1.5), "image.tag: got number, want string"),
@@ -65,11 +74,6 @@ fn bad_values_are_refused_with_what_to_do() {
             json!(["--metrics=0.0.0.0:7444"]),
             "controller.extraArgs has --metrics, which the chart sets itself",
         ),
-        (
-            "agent.extraArgs",
-            json!(["--data-dir", "/data"]),
-            "agent.extraArgs has --data-dir, which the chart sets itself",
-        ),
         ("ipFamily", json!("6"), "ipFamily: 6 is none of [IPv4 IPv6]"),
         ("controller.cluster", json!("Rail One"), "controller.cluster"),
         ("controller.enabled", json!("yes"), "controller.enabled: got string, want boolean"),
@@ -79,6 +83,17 @@ fn bad_values_are_refused_with_what_to_do() {
             "controllerUrl is empty and controller.enabled is false: say where",
         ),
         ("controllerUrl", json!("http://c:7443"), "controllerUrl: \"http://c:7443\" does not match"),
+    ]);
+}
+
+#[test]
+fn bad_values_of_agents_and_of_what_stands_beside_are_refused_with_what_to_do() {
+    refused([
+        (
+            "agent.extraArgs",
+            json!(["--data-dir", "/data"]),
+            "agent.extraArgs has --data-dir, which the chart sets itself",
+        ),
         ("agent.rankUids", json!("200000"), "agent.rankUids"),
         ("agent.lldp", json!("yes"), "agent.lldp: yes is none of [none lldpd networkd]"),
         ("dra.rails", json!("by-hand"), "dra.rails"),
@@ -87,12 +102,11 @@ fn bad_values_are_refused_with_what_to_do() {
         ("operator.replicas", json!(0), "operator.replicas: 0 is below 1"),
         ("metrics.serviceMonitor.enabled", json!(true), "Enable the proxy and name its image"),
         ("metrics.proxy.enabled", json!(true), "metrics.proxy.image.repository is empty"),
-    ];
-    for (path, value, expected) in cases {
-        let Some(answer) = rendered(&with(path, &value)) else { return };
-        let error = answer.err().unwrap_or_else(|| panic!("{path}: {value} is taken"));
-        assert!(error.contains(expected), "{path}: {value}: {error}");
-    }
+    ]);
+}
+
+#[test]
+fn all_that_is_wrong_is_named_at_once_and_a_chart_of_nothing_is_refused() {
     let all = json!({"image": {"repository": "UPPER", "tag": 3}, "agent": {"metricsPort": 0}});
     let Some(answer) = rendered(&all) else { return };
     let error = answer.unwrap_err();
