@@ -136,9 +136,9 @@ fn connect(cli: &Cli, env: &Environment) -> Result<Api, Error> {
 }
 
 async fn dispatch(cli: &Cli) -> Result<(), Error> {
-    let env = Environment::of_process();
+    let (env, command) = (Environment::of_process(), &cli.command);
     let api = || connect(cli, &env);
-    match &cli.command {
+    match command {
         Command::Submit(args) => submit::run(args, api).await,
         Command::Alloc(args) => alloc::run(args, &cli.global, api).await,
         Command::Run(args) => run::run(args, api).await,
@@ -193,18 +193,14 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Doctor { names, output } => doctor::run(names, *output, &api()?).await,
         Command::Validate(args) => crate::validate::run(args, &api()?).await,
         Command::Whoami { save_ca, output } => {
-            let save = if *save_ca { Some(audit::ca_file(&cli.global, &env)?) } else { None };
+            let save = save_ca.then(|| audit::ca_file(&cli.global, &env)).transpose()?;
             whoami(*output, save.as_deref(), &api()?).await
         }
         Command::Version { client } => version(*client, api).await,
         Command::Dev(command) => print(&dev::run(command, &env, now()).await?),
         // Done before there was a runtime.
-        Command::Completion { .. }
-        | Command::Man { .. }
-        | Command::Config(_)
-        | Command::Fabric(_)
-        | Command::Simulate(_)
-        | Command::Replay(_) => Ok(()),
+        Command::Completion { .. } | Command::Man { .. } | Command::Config(_) => Ok(()),
+        Command::Fabric(_) | Command::Simulate(_) | Command::Replay(_) => Ok(()),
     }
 }
 
