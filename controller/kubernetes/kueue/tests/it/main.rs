@@ -1,5 +1,7 @@
 //! Tests of the room as a whole, without a cluster.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+
 mod api;
 mod cluster;
 mod decisions;
