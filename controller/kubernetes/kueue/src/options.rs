@@ -125,7 +125,7 @@ mod tests {
             ("queue", "nightly"),
         ];
         read(&all).unwrap().apply(&mut spec);
-        let rails = spec.rails.clone().unwrap();
+        let rails = spec.rails.unwrap();
         assert_eq!((rails.required, rails.allow_partial), (4, true));
         assert_eq!(rails.avoid_drained(), AvoidDrained::Required);
         assert_eq!(spec.certification(), Certification::Require);

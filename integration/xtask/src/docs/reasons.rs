@@ -235,7 +235,7 @@ fn enumerated(source: &Source) -> Vec<Code> {
         listed = (listed || line.starts_with("pub const CONTROLLER_CAUSES")) && *line != "];";
         let value = |text: &str| text.split('"').next().unwrap_or_default().to_owned();
         let arm = trimmed.split_once("=> \"").filter(|_| inside);
-        let variant =
+        let begins =
             |left: &str| left.starts_with(char::is_uppercase) && left.chars().all(char::is_alphanumeric);
         let word = trimmed.split_once(" = \"").filter(|(left, _)| begins(left));
         let constant = trimmed.split_once(": &str = \"").filter(|(left, _)| left.contains("const "));
