@@ -1,16 +1,25 @@
 //! `cargo xtask test`: everything that must hold, in the order in which it fails fastest.
 
+mod lend;
+mod programs;
+mod tally;
+
 use std::{
+    ffi::OsString,
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
+use lend::{Building, Fetching, Lent};
+use programs::Plan;
+use tally::Tally;
+
 use crate::{
-    attack, chaos, disk, docs, examples, kube, lab,
+    attack, disk, docs, examples, lab,
     process::{self, Result},
-    sonic, sound, stack, tools, torch,
+    sound, stack,
 };
 
 /// Longest wait for the database of advisories: some 40 MB.
@@ -22,59 +31,11 @@ pub struct Args {
     /// Leave out formatting, lints and licences.
     #[arg(long)]
     quick: bool,
+    /// Test programs that run at a time [default: as many as there are processors, four at most].
+    #[arg(long, value_name = "N")]
+    at_once: Option<usize>,
     /// Only tests whose name contains this.
     filter: Option<String>,
-}
-
-/// The results of the steps and the tests.
-#[derive(Default)]
-struct Tally {
-    passed: u64,
-    failed: u64,
-    skipped: Vec<String>,
-    failures: Vec<String>,
-    /// The lines that follow name failed tests.
-    naming: bool,
-}
-
-impl Tally {
-    fn step(&mut self, name: &str, outcome: Result<()>) {
-        match outcome {
-            Ok(()) => self.passed += 1,
-            Err(error) => {
-                self.failed += 1;
-                self.failures.push(format!("{name}: {error}"));
-                println!("    FAILED {name}: {error}");
-            }
-        }
-    }
-
-    /// Reads one line of what `cargo test -- --show-output` prints.
-    fn line(&mut self, line: &str) {
-        if let Some(counts) = line.strip_prefix("test result: ") {
-            let count = |word: &str| -> u64 {
-                let before = counts.split(word).next().unwrap_or_default();
-                before.split_whitespace().next_back().and_then(|n| n.parse().ok()).unwrap_or(0)
-            };
-            self.passed += count(" passed");
-            self.failed += count(" failed");
-            self.naming = false;
-        } else if line == "failures:" {
-            self.naming = true;
-        } else if let Some(name) = line.strip_prefix("    ").filter(|name| self.naming && is_path(name)) {
-            let name = format!("test {name}");
-            if !self.failures.contains(&name) {
-                self.failures.push(name);
-            }
-        } else if let Some(reason) = line.trim_start().strip_prefix("skipped: ") {
-            self.skipped.push(reason.to_owned());
-        }
-    }
-}
-
-/// Whether a line is nothing but the path of a test in a module.
-fn is_path(line: &str) -> bool {
-    line.contains("::") && line.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
 }
 
 /// Runs everything and prints one closing line with the counts.
@@ -85,7 +46,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let begin = Instant::now();
     disk::check(&process::target_dir()?, disk::TESTS)?;
     let mut tally = Tally::default();
-    if !args.quick && args.filter.is_none() {
+    let fetching = Fetching::begin();
+    let whole = !args.quick && args.filter.is_none();
+    if whole {
         house(&mut tally);
     }
     heading("building", begin);
@@ -94,9 +57,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let all = ["build", "--quiet", "--workspace", "--all-targets"];
     tally.step("build", process::run(process::cargo(all)));
     let bin = process::target_dir()?.join("debug");
+    heading("waiting for what the tests need", begin);
+    let lent = fetching.end()?;
+    // Built beside the tests, which mostly wait, and with what they leave of the processors.
+    let built = whole.then(Building::begin);
     heading("tests", begin);
-    tests(args, &bin, &mut tally)?;
-    if !args.quick && args.filter.is_none() {
+    tests(args, &bin, lent, &mut tally)?;
+    if let Some(built) = built {
+        heading("licences, bans, sources, advisories", begin);
+        dependencies(built.end()?, &mut tally);
         heading("the book, and its commands run", begin);
         let (outcomes, skipped) = docs::test(&bin);
         outcomes.into_iter().for_each(|(name, outcome)| tally.step(name, outcome));
@@ -136,14 +105,16 @@ fn house(tally: &mut Tally) {
     heading("lints", begin);
     let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     tally.step("cargo clippy", process::run(process::cargo(clippy)));
-    heading("licences, bans, sources", begin);
-    match tools::cargo_deny() {
+}
+
+/// Licences, sources and advisories of what we stand on.
+fn dependencies(program: Result<PathBuf>, tally: &mut Tally) {
+    match program {
         Ok(program) => {
             let mut deny = Command::new(&program);
             deny.args(["--log-level", "error", "check", "bans", "licenses", "sources"])
                 .current_dir(process::root());
             tally.step("cargo deny", process::run(deny));
-            heading("advisories", begin);
             match advisories(&program) {
                 Ok(outcome) => tally.step("cargo deny check advisories", outcome),
                 Err(error) => tally.skipped.push(format!("advisories: {error}")),
@@ -179,67 +150,45 @@ fn database() -> Result<bool> {
     Ok(entries.map(|entry| entry.path()).any(|path| path.is_dir()))
 }
 
-fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
-    let python = tools::python_tools();
-    // All but examples in documentation.
-    let all =
-        ["test", "--workspace", "--no-fail-fast", "--quiet", "--lib", "--bins", "--tests", "--examples"];
-    let mut cargo = process::cargo(all);
-    match &python {
-        Ok(venv) => _ = cargo.env("RAIL_TEST_TOOLS", venv),
-        Err(error) => println!("    without Python tools: {error}"),
-    }
-    match torch::python() {
-        Ok(python) => _ = cargo.env("RAIL_TEST_TORCH", python),
-        Err(error) => println!("    without PyTorch: {error}"),
-    }
-    match tools::go() {
-        Ok(program) => _ = cargo.env("RAIL_TEST_GO", program),
-        Err(error) => println!("    without Go: {error}"),
-    }
-    match tools::typescript() {
-        Ok(folder) => _ = cargo.env("RAIL_TEST_TYPESCRIPT", folder),
-        Err(error) => println!("    without TypeScript: {error}"),
-    }
-    match tools::promtool() {
-        Ok(program) => _ = cargo.env("RAIL_TEST_PROMTOOL", program),
-        Err(error) => println!("    without promtool: {error}"),
-    }
-    match tools::frr() {
-        Ok(folder) => _ = cargo.env("RAIL_TEST_FRR", folder),
-        Err(error) => println!("    without FRR: {error}"),
-    }
-    for absent in tools::lend_slurm(&mut cargo) {
-        println!("    without {absent}");
-    }
-    for absent in sonic::lend(&mut cargo) {
-        println!("    without {absent}");
-    }
-    if let Err(error) = kube::lend(&mut cargo) {
-        println!("    without a real Kubernetes: {error}");
-    }
-    chaos::lend(&mut cargo);
-    match lab::headers() {
-        Ok(folder) => _ = cargo.env("RAIL_TEST_VERBS_INCLUDE", folder),
-        Err(error) => println!("    without the lab's headers of libibverbs: {error}"),
-    }
-    cargo.env("RAIL_BIN_DIR", bin);
-    cargo.arg("--").arg("--show-output").args(&args.filter);
-    let log = process::target_dir()?.join("test.log");
+/// All test programs, several at a time, then the examples in documentation.
+fn tests(args: &Args, bin: &Path, lent: Lent, tally: &mut Tally) -> Result<()> {
+    let Lent { mut environment, absent } = lent;
+    absent.iter().for_each(|what| println!("    without {what}"));
+    environment.push(("RAIL_BIN_DIR".into(), bin.into()));
+    // As `cargo test` has it, for what tests load.
+    let mut libraries = vec![bin.join("deps"), bin.to_owned()];
+    libraries.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
+    environment.push(("LD_LIBRARY_PATH".into(), std::env::join_paths(libraries)?));
+    let passed_on: Vec<OsString> =
+        ["--show-output".into()].into_iter().chain(args.filter.iter().map(Into::into)).collect();
+    let target = process::target_dir()?;
+    let log = target.join("test.log");
     let mut file = std::fs::File::create(&log)?;
-    watch(cargo, &mut file, tally)?;
+    match programs::build() {
+        Ok(found) => {
+            let plan = Plan {
+                args: &passed_on,
+                environment: &environment,
+                at_once: args.at_once.unwrap_or_else(programs::at_once),
+                logs: &target.join("tests"),
+            };
+            programs::run(found, &plan, &mut file, tally)?;
+        }
+        Err(error) => tally.step("the tests' build", Err(error)),
+    }
     let packages = examples::packages()?;
     if !packages.is_empty() {
         let mut cargo = process::cargo(["test", "--no-fail-fast", "--quiet", "--doc"]);
         cargo.args(packages.iter().flat_map(|name| ["--package", name]));
-        cargo.arg("--").arg("--show-output").args(&args.filter);
+        cargo.envs(environment.iter().map(|(name, value)| (name, value)));
+        cargo.arg("--").args(&passed_on);
         watch(cargo, &mut file, tally)?;
     }
     println!("    everything that the tests printed: {}", log.display());
     Ok(())
 }
 
-/// Runs tests: all that they print goes to the log, what matters is shown and counted.
+/// Runs tests by cargo: all that they print goes to the log, what matters is shown and counted.
 fn watch(mut cargo: Command, log: &mut impl Write, tally: &mut Tally) -> Result<()> {
     let failed = tally.failed;
     let mut child = cargo.stdout(Stdio::piped()).spawn()?;
@@ -254,8 +203,7 @@ fn watch(mut cargo: Command, log: &mut impl Write, tally: &mut Tally) -> Result<
     }
     let status = child.wait()?;
     if !status.success() && tally.failed == failed {
-        tally.failed += 1;
-        tally.failures.push(format!("cargo test ended with {status}"));
+        tally.step("cargo test", Err(format!("ended with {status}").into()));
     }
     Ok(())
 }
@@ -273,40 +221,4 @@ fn summary(tally: &Tally, begin: Instant) {
         println!("    {failure}");
     }
     println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped.len());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cargo_test_prints_is_counted_and_failures_are_named() {
-        let printed = "\
-successes:
-
----- one::passes stdout ----
-skipped: no etcd
-
-successes:
-    one::passes
-
-failures:
-
----- two::fails stdout ----
-thread 'two::fails' panicked at a.rs:1:1:
-    an indented line that is no name
-    left
-
-failures:
-    two::fails
-
-test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
-    three
-test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
-";
-        let mut tally = Tally::default();
-        printed.lines().for_each(|line| tally.line(line));
-        assert_eq!((tally.passed, tally.failed, tally.skipped), (3, 1, vec!["no etcd".to_owned()]));
-        assert_eq!(tally.failures, ["test two::fails"]);
-    }
 }
