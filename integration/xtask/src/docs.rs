@@ -10,9 +10,12 @@ mod session;
 mod source;
 
 use std::{
+    collections::VecDeque,
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 use markdown::{Block, Fate, Page};
@@ -170,30 +173,48 @@ struct Executed {
     skipped: Vec<String>,
 }
 
-/// Runs every page that has something to run.
+/// Runs every page that has something to run, several at a time: each has a home, and a cluster, of its own.
 fn executed(bin: &Path, pages: &[Page], blocks: &[Vec<Block>], only: Option<&str>) -> Result<Executed> {
     let logs = process::target_dir()?.join("docs");
-    let (mut outcome, mut not_run) = (Executed::default(), 0);
+    let mut outcome = Executed::default();
+    let not_run = blocks.iter().flatten().filter(|block| !block.runs()).count();
+    let mut ready = VecDeque::new();
     for (page, blocks) in pages.iter().zip(blocks) {
-        not_run += blocks.iter().filter(|block| !block.runs()).count();
         let wanted = only.is_none_or(|only| page.path.contains(only));
-        if !wanted || !blocks.iter().any(Block::runs) {
-            continue;
-        }
-        let programs = match programs(bin, blocks) {
-            Ok(programs) => programs,
-            Err(why) => {
-                outcome.skipped.push(format!("{}: {why}", page.path));
-                continue;
+        if wanted && blocks.iter().any(Block::runs) {
+            // Fetched here, one after another: programs of one name have one folder.
+            match programs(bin, blocks) {
+                Ok(programs) => ready.push_back((page, blocks, programs)),
+                Err(why) => outcome.skipped.push(format!("{}: {why}", page.path)),
             }
-        };
-        match session::run(page, blocks, &programs, &logs) {
-            Ok(ran) => {
-                println!("    {}: {} blocks in {:.1} s", page.path, ran.blocks, ran.took.as_secs_f32())
-            }
-            Err(error) => outcome.wrong.push(error.to_string()),
         }
     }
+    let ready = Mutex::new(ready);
+    let next = || ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let wrong = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..process::at_once() {
+            scope.spawn(|| {
+                while let Some((page, blocks, programs)) = next() {
+                    match session::run(page, blocks, &programs, &logs) {
+                        Ok(ran) => println!(
+                            "    {}: {} blocks in {:.1} s",
+                            page.path,
+                            ran.blocks,
+                            ran.took.as_secs_f32()
+                        ),
+                        Err(error) => {
+                            let error = (page.path.clone(), error.to_string());
+                            wrong.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    wrong.sort();
+    outcome.wrong.extend(wrong.into_iter().map(|(_, error)| error));
     println!("    {not_run} blocks are not to be run, each with its reason; output: {}", logs.display());
     Ok(outcome)
 }

@@ -46,6 +46,14 @@ pub fn nightly(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// At most so many programs at a time, however many processors there are: some measure, and shape links that are the kernel's own.
+const MOST: usize = 4;
+
+/// How many programs that mostly wait run at a time: as many as there are processors, four at most.
+pub fn at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST)
+}
+
 /// Where cargo puts what it builds.
 ///
 /// # Errors

@@ -169,7 +169,7 @@ fn tests(args: &Args, bin: &Path, lent: Lent, tally: &mut Tally) -> Result<()> {
             let plan = Plan {
                 args: &passed_on,
                 environment: &environment,
-                at_once: args.at_once.unwrap_or_else(programs::at_once),
+                at_once: args.at_once.unwrap_or_else(process::at_once),
                 logs: &target.join("tests"),
             };
             programs::run(found, &plan, &mut file, tally)?;

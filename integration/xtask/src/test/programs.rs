@@ -18,9 +18,6 @@ use crate::process::{self, Result};
 /// Longest time for one program: several times what the longest takes on two processors that have other work.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// At most so many at a time, however many processors there are: some measure, and shape links that are the kernel's own.
-const MOST: usize = 4;
-
 /// A program of tests.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
@@ -50,11 +47,6 @@ struct Ran {
     printed: String,
     status: std::result::Result<ExitStatus, String>,
     took: Duration,
-}
-
-/// As many at a time as there are processors, four at most.
-pub fn at_once() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).min(MOST)
 }
 
 /// Builds the workspace's tests, all but examples in documentation; gives the largest first, since they take longest.
