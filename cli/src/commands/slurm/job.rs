@@ -1,8 +1,8 @@
 //! A job as Slurm's prologs and epilogs tell it (prolog_epilog.html of Slurm's documentation, "SLURM_JOB_ID" and others).
 
+use proto_manifest::RailOptions;
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::options::RailOptions;
 use crate::{args::SlurmProlog, error::Error};
 
 /// The label of an allocation with the number of the job that it is held for.
@@ -87,7 +87,7 @@ impl SlurmJob {
                 nodes: self.count,
                 gpus_per_node: args.gpus_per_node,
                 // What holds their places does nothing; Slurm's tasks may take them.
-                ranks_per_node: args.ranks_per_node,
+                ranks_per_node: options.ranks.unwrap_or(args.ranks_per_node),
                 ..v1::Gang::default()
             }),
             placement: Some(v1::PlacementRequest {

@@ -17,7 +17,7 @@ use crate::{
     hold::{self, Hold, Stage},
     names::HoldKey,
     nodes::Candidates,
-    options::RailOptions,
+    options::WorkloadOptions,
     present::{Present, list},
     settings::{Policy, WhenAway},
     shape::{self, Shape},
@@ -162,7 +162,7 @@ pub fn decide(known: &Snapshot<'_>, policy: &Policy, now: u64) -> Decision {
 fn expected_labels(
     known: &Snapshot<'_>,
     wanted: Option<&Present<'_>>,
-    shape: Option<&Result<(Shape, RailOptions), String>>,
+    shape: Option<&Result<(Shape, WorkloadOptions), String>>,
     policy: &Policy,
 ) -> BTreeMap<String, String> {
     let Some(one) = wanted else { return BTreeMap::new() };
@@ -229,7 +229,7 @@ fn tidy(
 fn pending(
     known: &Snapshot<'_>,
     one: &Present<'_>,
-    shape: Result<(Shape, RailOptions), String>,
+    shape: Result<(Shape, WorkloadOptions), String>,
     policy: &Policy,
     now: u64,
 ) -> Decision {

@@ -8,7 +8,7 @@ use proto_wire::v1::{self, job_spec::Work, job_status::Phase};
 use crate::{
     names::{HoldKey, QUEUE_LABEL, UID_LABEL, WORKLOAD_LABEL},
     nodes::Candidates,
-    options::RailOptions,
+    options::WorkloadOptions,
     settings::Policy,
     shape::{Part, Shape},
     workload::Workload,
@@ -131,11 +131,11 @@ pub fn job(
     workload: &Workload,
     key: &HoldKey,
     shape: &Shape,
-    options: &RailOptions,
+    options: &WorkloadOptions,
     candidates: &Candidates,
     policy: &Policy,
 ) -> Option<v1::Job> {
-    let ranks = options.ranks.unwrap_or(1);
+    let ranks = options.rail.ranks.unwrap_or(1);
     let nodes = match shape {
         Shape::Nothing => return None,
         Shape::Anywhere(_) => candidates.said(),
@@ -251,7 +251,7 @@ mod tests {
         workload.spec.maximum_execution_time_seconds = Some(60);
         workload.status.admission = Some(Admission { cluster_queue: "cq".into(), ..Admission::default() });
         let candidates = Candidates { list: "n[0-9]".into(), open: 10, closed: 0 };
-        job(&workload, &key(), shape, &RailOptions::default(), &candidates, policy).unwrap()
+        job(&workload, &key(), shape, &WorkloadOptions::default(), &candidates, policy).unwrap()
     }
 
     #[test]

@@ -1,26 +1,20 @@
-//! What a workload asks for by annotations `railyard.io/*` of its pods: the same as Slurm's jobs by `--rail-*`. [pure]
+//! What a workload asks for by annotations `railyard.io/*` of its pods: the same as Slurm's jobs by `--rail-*`, and where. [pure]
 
-use std::ops::RangeInclusive;
+use proto_manifest::{RailOption, RailOptions, Switches, WrongOption};
+use proto_wire::v1::{self, placement_request::Within};
 
-use proto_wire::v1::{
-    self, engine_options::Protection, job_spec::Certification, placement_request::Within,
-    rail_request::AvoidDrained,
-};
+const SWITCHES: Switches = Switches { off: Some("false"), on: "true" };
+
+/// Most pods that share a server.
+const PODS_PER_NODE: std::ops::RangeInclusive<u32> = 1..=64;
 
 /// What differs from the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RailOptions {
+pub struct WorkloadOptions {
     /// Pods that share a server; where topology-aware scheduling places them, it says that itself.
     pub pods_per_node: Option<u32>,
-    /// Ranks that the engine expects on each server.
-    pub ranks: Option<u32>,
-    /// Rails that each server must have usable.
-    pub rails: Option<u32>,
-    partial: bool,
-    avoid_drained: bool,
-    certification: Option<Certification>,
-    checksum: bool,
-    protection: Option<Protection>,
+    /// What is asked of rails.
+    pub rail: RailOptions,
     within: Option<Within>,
     queue: Option<String>,
 }
@@ -28,70 +22,58 @@ pub struct RailOptions {
 /// Whether pods with these annotations take part without GPUs.
 #[must_use]
 pub fn asks_for_rails(annotation: impl Fn(&str) -> Option<String>) -> bool {
-    annotation("railyard.io/rail-count").is_some()
+    annotation(&whole(name(RailOption::Count))).is_some()
 }
 
 /// The options that annotations say; they are looked up by their whole name.
 ///
 /// # Errors
 /// The annotation, and what it may be.
-pub fn of(annotation: impl Fn(&str) -> Option<String>) -> Result<RailOptions, String> {
-    let given = |name: &str| annotation(&format!("railyard.io/{name}"));
-    let word = |name: &str, words: &[&str]| -> Result<Option<usize>, String> {
-        let Some(text) = given(name) else { return Ok(None) };
-        let at = words.iter().position(|word| *word == text);
-        at.map(Some).ok_or_else(|| wrong(name, &text, &format!("one of {}", words.join(", "))))
-    };
-    let number = |name: &str, within: RangeInclusive<u32>| -> Result<Option<u32>, String> {
-        let Some(text) = given(name) else { return Ok(None) };
-        let number = text.parse().ok().filter(|number| within.contains(number));
-        let wanted = || format!("a number from {} to {}", within.start(), within.end());
-        number.map(Some).ok_or_else(|| wrong(name, &text, &wanted()))
-    };
-    let switch = |name: &str| word(name, &["false", "true"]).map(|at| at == Some(1));
-    let certifications = [Certification::Warn, Certification::Require];
-    let protections = [Protection::None, Protection::Integrity, Protection::Encrypted];
-    let levels = [Within::Leaves, Within::Pod, Within::Fabric];
-    Ok(RailOptions {
-        pods_per_node: number("pods-per-node", 1..=64)?,
-        ranks: number("ranks-per-node", 1..=256)?,
-        rails: number("rail-count", 1..=64)?,
-        partial: switch("rail-partial")?,
-        avoid_drained: switch("rail-avoid-drained")?,
-        certification: word("rail-certify", &["warn", "require"])?.map(|at| certifications[at]),
-        checksum: switch("rail-checksum")?,
-        protection: word("rail-protection", &["none", "integrity", "encrypted"])?.map(|at| protections[at]),
-        within: word("within", &["leaves", "pod", "fabric"])?.map(|at| levels[at]),
-        queue: given("queue"),
-    })
+pub fn of(annotation: impl Fn(&str) -> Option<String>) -> Result<WorkloadOptions, String> {
+    let given = |name: &str| annotation(&whole(name));
+    let rail = RailOptions::read(|option| given(name(option)), SWITCHES)
+        .map_err(|WrongOption { option, given, wanted }| wrong(name(option), &given, &wanted))?;
+    let pods_per_node = given("pods-per-node").map(|text| {
+        let number = text.parse().ok().filter(|number| PODS_PER_NODE.contains(number));
+        let wanted = || format!("a number from {} to {}", PODS_PER_NODE.start(), PODS_PER_NODE.end());
+        number.ok_or_else(|| wrong("pods-per-node", &text, &wanted()))
+    });
+    let within = given("within").map(|text| match text.as_str() {
+        "leaves" => Ok(Within::Leaves),
+        "pod" => Ok(Within::Pod),
+        "fabric" => Ok(Within::Fabric),
+        _ => Err(wrong("within", &text, "one of leaves, pod, fabric")),
+    });
+    let (pods_per_node, within) = (pods_per_node.transpose()?, within.transpose()?);
+    Ok(WorkloadOptions { pods_per_node, rail, within, queue: given("queue") })
+}
+
+fn whole(name: &str) -> String {
+    format!("railyard.io/{name}")
+}
+
+/// The annotation's name, without the domain before it.
+fn name(option: RailOption) -> &'static str {
+    match option {
+        RailOption::Ranks => "ranks-per-node",
+        RailOption::Count => "rail-count",
+        RailOption::Partial => "rail-partial",
+        RailOption::AvoidDrained => "rail-avoid-drained",
+        RailOption::Certify => "rail-certify",
+        RailOption::Checksum => "rail-checksum",
+        RailOption::Protection => "rail-protection",
+    }
 }
 
 fn wrong(name: &str, text: &str, wanted: &str) -> String {
     let text: String = text.chars().take(64).collect();
-    format!("annotation railyard.io/{name} of its pods is {text:?}: it is {wanted}")
+    format!("annotation {} of its pods is {text:?}: it is {wanted}", whole(name))
 }
 
-impl RailOptions {
+impl WorkloadOptions {
     /// The specification with what is asked for; what nothing is said of stays.
     pub fn apply(&self, spec: &mut v1::JobSpec) {
-        if self.rails.is_some() || self.partial || self.avoid_drained {
-            let rails = spec.rails.get_or_insert_default();
-            rails.required = self.rails.unwrap_or(rails.required);
-            rails.allow_partial |= self.partial;
-            if self.avoid_drained {
-                rails.avoid_drained = AvoidDrained::Required.into();
-            }
-        }
-        if let Some(certification) = self.certification {
-            spec.certification = certification.into();
-        }
-        if self.checksum || self.protection.is_some() {
-            let engine = spec.engine.get_or_insert_default();
-            engine.checksum |= self.checksum;
-            if let Some(protection) = self.protection {
-                engine.protection = protection.into();
-            }
-        }
+        self.rail.apply(spec);
         if let Some(within) = self.within {
             spec.placement.get_or_insert_default().within = within.into();
         }
@@ -103,9 +85,11 @@ impl RailOptions {
 
 #[cfg(test)]
 mod tests {
+    use proto_wire::v1::{engine_options::Protection, job_spec::Certification, rail_request::AvoidDrained};
+
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<RailOptions, String> {
+    fn read(pairs: &[(&str, &str)]) -> Result<WorkloadOptions, String> {
         of(|name| {
             pairs.iter().find(|pair| name == format!("railyard.io/{}", pair.0)).map(|pair| pair.1.to_owned())
         })

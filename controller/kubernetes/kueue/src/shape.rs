@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     names::{HOLD, NODES},
-    options::{self, RailOptions},
+    options::{self, WorkloadOptions},
     workload::{Container, PodSet, PodSpec, Workload},
 };
 
@@ -54,7 +54,7 @@ pub struct Chosen {
 ///
 /// # Errors
 /// Why it can never be placed, for people.
-pub fn of(workload: &Workload, gpu_resources: &[String]) -> Result<(Shape, RailOptions), String> {
+pub fn of(workload: &Workload, gpu_resources: &[String]) -> Result<(Shape, WorkloadOptions), String> {
     let options = options_of(workload)?;
     let assigned = |name: &str| {
         let admission = workload.status.admission.as_ref()?;
@@ -101,7 +101,7 @@ struct Taking<'a> {
 }
 
 /// Options hold for the workload: the first pod set that says one says it for all, and another must not contradict.
-fn options_of(workload: &Workload) -> Result<RailOptions, String> {
+fn options_of(workload: &Workload) -> Result<WorkloadOptions, String> {
     let mut all: BTreeMap<&str, &str> = BTreeMap::new();
     let sets = workload.spec.pod_sets.iter().map(|one| &one.template.metadata.annotations);
     let said = std::iter::once(&workload.metadata.annotations).chain(sets).flatten();

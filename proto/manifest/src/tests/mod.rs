@@ -2,6 +2,7 @@
 
 mod hostile;
 mod messages;
+mod rail_options;
 mod round_trip;
 mod syntax;
 
