@@ -41,16 +41,8 @@ pub struct Args {
 /// # Errors
 /// Something cannot be built, or the suite cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut build = vec!["build", "--quiet"];
-    if args.release {
-        build.push("--release");
-    }
-    // What is attacked first, then the suite: each by itself is what cargo has built before.
-    if !args.list && !args.write_docs {
-        process::run(process::cargo(&build))?;
-    }
-    process::run(process::cargo(build.iter().chain(&["-p", "integration-attack"])))?;
-    let bin = process::target_dir()?.join(if args.release { "release" } else { "debug" });
+    let profile = if args.release { "release" } else { "dev" };
+    let bin = process::build_with(profile, &["integration-attack"])?;
     let mut attack = Command::new(bin.join("rail-attack"));
     attack.env("RAIL_BIN_DIR", &bin).current_dir(process::root());
     if args.write_docs {

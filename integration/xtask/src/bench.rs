@@ -48,9 +48,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.name == "verbs" {
         return lab::bench(args.row.as_deref(), args.json);
     }
-    let bin = process::build_release()?;
-    let program = ["build", "--release", "--quiet", "-p", "integration-bench"];
-    process::run(process::cargo(program))?;
+    let bin = process::build_with("release", beside(&args.name))?;
     let mut bench = Command::new(bin.join("rail-bench"));
     bench.arg(&args.name).env("RAIL_BIN_DIR", &bin).current_dir(process::root());
     if let Some(row) = &args.row {
@@ -65,6 +63,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     process::exit_code(bench)
 }
 
+/// The packages of a bench's programs, beside what a user runs.
+fn beside(name: &str) -> &'static [&'static str] {
+    match name {
+        "security" => &["integration-bench", "integration-attack"],
+        "engine" => &["integration-bench", "integration-engine-sim"],
+        _ => &["integration-bench"],
+    }
+}
+
 /// Builds and fetches what a bench needs beside the programs.
 fn prepare(args: &Args, bench: &mut Command) -> Result<()> {
     match args.name.as_str() {
@@ -72,10 +79,6 @@ fn prepare(args: &Args, bench: &mut Command) -> Result<()> {
             if let Some(folder) = &args.traces {
                 bench.arg("--traces").arg(std::path::absolute(folder)?);
             }
-        }
-        "security" => {
-            let suite = ["build", "--release", "--quiet", "-p", "integration-attack"];
-            process::run(process::cargo(suite))?;
         }
         "fabric" => {
             for absent in sonic::lend(bench) {
@@ -116,9 +119,6 @@ fn doors(args: &Args, bench: &mut Command) -> Result<()> {
 }
 
 fn engine(args: &Args, bench: &mut Command) -> Result<()> {
-    let program =
-        ["build", "--release", "--quiet", "-p", "integration-engine-sim", "--bin", "rail-engine-sim"];
-    process::run(process::cargo(program))?;
     for absent in peers::install() {
         eprintln!("absent: {absent}");
     }

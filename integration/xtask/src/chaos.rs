@@ -41,8 +41,7 @@ pub struct Args {
 /// # Errors
 /// Something cannot be built or had, or the run cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let bin = process::build_release()?;
-    process::run(process::cargo(["build", "--release", "--quiet", "-p", "integration-chaos"]))?;
+    let bin = process::build_with("release", &["integration-chaos"])?;
     let mut chaos = Command::new(bin.join("rail-chaos"));
     chaos.arg("run").env("RAIL_BIN_DIR", &bin).current_dir(process::root());
     for (name, value) in [("--minutes", args.minutes), ("--seed", args.seed), ("--agents", args.agents)] {

@@ -54,14 +54,19 @@ pub fn at_once() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST)
 }
 
+/// What cargo says of the workspace.
+fn metadata() -> Result<serde_json::Value> {
+    let output =
+        cargo(["metadata", "--format-version", "1", "--no-deps"]).stderr(Stdio::inherit()).output()?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 /// Where cargo puts what it builds.
 ///
 /// # Errors
 /// `cargo metadata` fails, or does not say it.
 pub fn target_dir() -> Result<PathBuf> {
-    let output =
-        cargo(["metadata", "--format-version", "1", "--no-deps"]).stderr(Stdio::inherit()).output()?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let metadata = metadata()?;
     let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no target directory")?;
     Ok(target.into())
 }
@@ -102,8 +107,25 @@ pub fn capture(mut command: Command) -> Result<Output> {
 /// # Errors
 /// The build fails.
 pub fn build_release() -> Result<PathBuf> {
-    run(cargo(["build", "--release"]))?;
-    Ok(target_dir()?.join("release"))
+    build_with("release", &[])
+}
+
+/// Builds what a user runs with a profile, `dev` or `release`, and the programs of these packages with it; says where all of it is. Together, because cargo
+/// takes the features of what is built together: by itself, such a package is another build of nearly everything that it stands on.
+///
+/// # Errors
+/// The build fails.
+pub fn build_with(profile: &str, packages: &[&str]) -> Result<PathBuf> {
+    let mut build = cargo(["build", "--profile", profile]);
+    if !packages.is_empty() {
+        let metadata = metadata()?;
+        let members =
+            metadata["workspace_default_members"].as_array().ok_or("cargo metadata names no members")?;
+        let members = members.iter().filter_map(|member| member.as_str());
+        build.args(members.chain(packages.iter().copied()).flat_map(|package| ["--package", package]));
+    }
+    run(build)?;
+    Ok(target_dir()?.join(if profile == "dev" { "debug" } else { profile }))
 }
 
 /// Runs to the end or for so long; an error says which, or carries the last line of its stderr.
