@@ -90,15 +90,34 @@ fn outcome(cluster: &Cluster, file: &Path) -> Result<Outcome, String> {
     if JOB.contains(&output.status.code()) {
         return Ok(Outcome::Job);
     }
-    // FILE:LINE: --OPTION: WHY, a line for each option; whatever else is said names none.
     let said = String::from_utf8_lossy(&output.stderr);
-    let place = format!("{}:", file.display());
-    let option = |line: &str| {
-        let text = line.trim_start_matches("error: ").strip_prefix(&place)?.split_once(':')?.1.trim();
-        text.starts_with(['-', '`']).then(|| text.split([':', ' ']).next().unwrap_or_default().to_owned())
-    };
     let lines = said.lines().filter(|line| !line.starts_with("note: "));
-    let options: Option<Vec<String>> = lines.map(option).collect();
+    let options: Option<Vec<String>> = lines.map(|line| named(line, &file.display().to_string())).collect();
     let named = options.filter(|options| !options.is_empty());
     Ok(named.map_or_else(|| Outcome::Other(format!("{}: {said}", output.status)), Outcome::Named))
+}
+
+/// The option that a line names: FILE:LINE:COLUMN: --OPTION: WHY, a line for each option; whatever else is said names none.
+fn named(line: &str, file: &str) -> Option<String> {
+    let place = line.trim_start_matches("error: ").strip_prefix(file)?.strip_prefix(':')?;
+    let text = place.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':').strip_prefix(' ')?;
+    text.starts_with(['-', '`']).then(|| text.split([':', ' ']).next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_found_behind_its_place() {
+        for (line, option) in [
+            ("/s/1.sh:6:1: --account: `<name>` stands apart from it", Some("--account")),
+            ("error: /s/1.sh:20: --nodes: `N` is no number from 1 on", Some("--nodes")),
+            ("/s/1.sh:20:1: the script is empty", None),
+            ("/s/2.sh:6:1: --account: why", None),
+            ("cannot reach the controller", None),
+        ] {
+            assert_eq!(named(line, "/s/1.sh").as_deref(), option, "{line}");
+        }
+    }
 }
