@@ -8,6 +8,7 @@ mod place;
 pub mod routes;
 mod taken;
 mod transcode;
+mod ui;
 
 use std::{
     collections::BTreeSet,
@@ -60,6 +61,7 @@ pub fn router(grpc: Router, guard: Guard, version: &'static str) -> Router {
     for mount in mounts {
         router = router.route(&mount, any(serve));
     }
+    router = router.merge(ui::router());
     router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, guard, version, document: Arc::default() })
 }
 

@@ -1,0 +1,178 @@
+// What is watched: rows that follow the controller by one stream each, and tell whoever shows them at most once a frame.
+
+import { useEffect, useState } from "preact/hooks";
+import type { Client, Job, Node, Watch } from "../../../../cli/clients/typescript/src/index.js";
+
+/** How long a watch that has failed waits before it begins again, in milliseconds: at first, and at most. */
+const FIRST = 500;
+const LONGEST = 15_000;
+/** How long rows are followed that nobody shows any more, in milliseconds. */
+const LINGER = 20_000;
+
+interface Event {
+  type?: string;
+  revision?: string;
+}
+
+interface Row {
+  metadata?: { name?: string; tenant?: string; resourceVersion?: string };
+}
+
+/** The key of a row. */
+export function keyOf(row: Row): string {
+  return `${row.metadata?.tenant ?? ""}/${row.metadata?.name ?? ""}`;
+}
+
+/** Rows of one kind, live. Begun by the first who shows them, ended when nobody does. */
+export class Live<T extends Row> {
+  rows = new Map<string, T>();
+  /** All that there was has come. */
+  synced = false;
+  /** Why nothing comes at the moment; empty while all is well. */
+  trouble = "";
+  /** Counts changes. */
+  version = 0;
+  private readonly shown = new Set<() => void>();
+  private watch: Watch<Event> | undefined;
+  private drawn = false;
+  private following = false;
+  private ended = false;
+  private ending: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly open: () => Watch<Event>,
+    private readonly pick: (event: Event) => T | undefined,
+  ) {}
+
+  /** Calls somebody after each change; gives what ends that. */
+  subscribe(shown: () => void): () => void {
+    this.shown.add(shown);
+    clearTimeout(this.ending);
+    if (!this.following) void this.follow();
+    return () => {
+      this.shown.delete(shown);
+      // The next page may show the same rows.
+      if (!this.shown.size) this.ending = setTimeout(() => this.end(), LINGER);
+    };
+  }
+
+  private end(): void {
+    this.ended = true;
+    this.watch?.close();
+  }
+
+  private tell(): void {
+    this.version += 1;
+    if (this.drawn) return;
+    this.drawn = true;
+    const draw = () => {
+      this.drawn = false;
+      for (const one of [...this.shown]) one();
+    };
+    // A page that is not seen has no frames.
+    if (document.hidden) setTimeout(draw, 100);
+    else requestAnimationFrame(draw);
+  }
+
+  private async follow(): Promise<void> {
+    let wait = FIRST;
+    [this.following, this.ended] = [true, false];
+    while (!this.ended) {
+      const watch = this.open();
+      this.watch = watch;
+      try {
+        await this.take(watch, () => (wait = FIRST));
+      } catch (error) {
+        this.trouble = error instanceof Error ? error.message : String(error);
+      }
+      if (this.ended) break;
+      this.tell();
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      wait = Math.min(wait * 2, LONGEST);
+    }
+    this.following = false;
+    if (this.shown.size) void this.follow();
+  }
+
+  private async take(watch: Watch<Event>, well: () => void): Promise<void> {
+    // What is there comes first; until all of it has come, what was shown stays.
+    const rows = this.synced ? new Map<string, T>() : this.rows;
+    for await (const event of watch) {
+      well();
+      this.trouble = "";
+      const row = this.pick(event);
+      if (event.type === "SYNCED") {
+        this.rows = rows;
+        this.synced = true;
+      } else if (row && event.type === "DELETE") {
+        rows.delete(keyOf(row));
+      } else if (row) {
+        rows.set(keyOf(row), row);
+      }
+      if (rows === this.rows) this.tell();
+    }
+  }
+}
+
+/** The live rows of a session. */
+export interface Lives {
+  jobs: Live<Job>;
+  nodes: Live<Node>;
+}
+
+/** The watches of a client; none is begun before somebody shows its rows. */
+export function lives(client: Client): Lives {
+  return {
+    jobs: new Live<Job>(
+      () => client.jobs.watch() as Watch<Event>,
+      (event) => (event as { job?: Job }).job,
+    ),
+    nodes: new Live<Node>(
+      () => client.nodes.watch() as Watch<Event>,
+      (event) => (event as { node?: Node }).node,
+    ),
+  };
+}
+
+/** Draws again after each change of live rows; gives how many there were. */
+export function useLive<T extends Row>(live: Live<T>): number {
+  const [version, set] = useState(live.version);
+  useEffect(() => live.subscribe(() => set(live.version)), [live]);
+  return version;
+}
+
+/** What an asked-for value is at the moment. */
+export interface Asked<T> {
+  value: T | undefined;
+  error: Error | undefined;
+  /** Asks again. */
+  again: () => void;
+}
+
+/** Asks when something of `on` changes, and every `everyMs` while the page is seen; the value before stays until the next one is there. */
+export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readonly unknown[], everyMs = 0): Asked<T> {
+  const [state, set] = useState<{ value?: T; error?: Error }>({});
+  const [count, ask_again] = useState(0);
+  useEffect(() => set({}), on);
+  useEffect(() => {
+    const end = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const once = async () => {
+      try {
+        if (!document.hidden || count === 0) {
+          const value = await ask(end.signal);
+          if (!end.signal.aborted) set({ value });
+        }
+      } catch (error) {
+        if (!end.signal.aborted) set((before) => ({ ...before, error: error as Error }));
+      }
+      if (everyMs && !end.signal.aborted) timer = setTimeout(once, everyMs);
+    };
+    void once();
+    return () => {
+      end.abort();
+      clearTimeout(timer);
+    };
+  }, [...on, count, everyMs]);
+  return { value: state.value, error: state.error, again: () => ask_again((one) => one + 1) };
+}

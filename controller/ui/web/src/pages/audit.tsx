@@ -1,0 +1,112 @@
+// Who changed what, and who was refused: the newest first, page by page; the filter is in the address.
+
+import { useEffect, useState } from "preact/hooks";
+import type { AuditRecord } from "../../../../../cli/clients/typescript/src/index.js";
+import type { PageProps } from "../page.js";
+import { Fault, Mark, Panel, Table, Time } from "../parts.js";
+import { setQuery, useRoute } from "../route.js";
+
+function What({ of }: { of: AuditRecord }) {
+  if (of.change) {
+    const { kind, name, tenant } = of.change;
+    return (
+      <>
+        {kind} <b>{name}</b> <span class="quiet">{tenant}</span>
+      </>
+    );
+  }
+  if (of.denial) {
+    return (
+      <>
+        <code>{of.denial.reason}</code> {of.denial.detail} {Number(of.denial.count ?? 1) > 1 && <span class="quiet">{of.denial.count} times</span>}
+      </>
+    );
+  }
+  if (of.checkpoint) return <span class="quiet">signed checkpoint, term {of.checkpoint.epoch}</span>;
+  return <span class="quiet">the log went on: {of.resumed?.cause}</span>;
+}
+
+const FILTERS: [string, string][] = [
+  ["who", "who"],
+  ["rpc", "call"],
+  ["tenant", "tenant"],
+];
+
+/** The page. */
+export function AuditPage({ session }: PageProps) {
+  const { query } = useRoute();
+  const [rows, setRows] = useState<AuditRecord[]>([]);
+  const [next, setNext] = useState<string | undefined>("");
+  const [error, setError] = useState<Error>();
+  const text = query.toString();
+  const load = async (token: string, signal?: AbortSignal) => {
+    const get = (name: string) => query.get(name) || undefined;
+    try {
+      const found = await session.client.audit.list({ who: get("who"), rpc: get("rpc"), tenant: get("tenant"), decision: get("decision"), pageSize: 100, pageToken: token || undefined, signal });
+      setRows((before) => (token ? [...before, ...(found.records ?? [])] : (found.records ?? [])));
+      setNext(found.nextPageToken || undefined);
+      setError(undefined);
+    } catch (error) {
+      if (!signal?.aborted) setError(error as Error);
+    }
+  };
+  useEffect(() => {
+    const end = new AbortController();
+    const timer = setTimeout(() => void load("", end.signal), 150);
+    return () => {
+      clearTimeout(timer);
+      end.abort();
+    };
+  }, [text, session]);
+  return (
+    <div class="page">
+      <div class="bar">
+        <h1>Audit</h1>
+        {FILTERS.map(([name, label]) => (
+          <label key={name}>
+            {label} <input size={14} value={query.get(name) ?? ""} onInput={(event) => setQuery({ [name]: event.currentTarget.value.trim() })} />
+          </label>
+        ))}
+        <label>
+          decision{" "}
+          <select value={query.get("decision") ?? ""} onChange={(event) => setQuery({ decision: event.currentTarget.value })}>
+            <option value="">both</option>
+            <option>allowed</option>
+            <option>denied</option>
+          </select>
+        </label>
+      </div>
+      <Panel title="Records" wide>
+        <Table label="Audit records" head={["number", "time", "", "who", "call", "what", "from"]} numbers={[0]}>
+          {rows.map((one) => {
+            const actor = one.change?.actor ?? one.denial?.actor;
+            return (
+              <tr key={`${one.log}${one.seq}`}>
+                <td class="number">{one.seq}</td>
+                <td>
+                  <Time at={one.time} />
+                </td>
+                <td>{one.denial ? <Mark tone="bad">denied</Mark> : one.change ? <Mark tone="ok">allowed</Mark> : ""}</td>
+                <td title={actor?.who}>{actor?.who?.split("/").slice(-2).join("/")}</td>
+                <td>{actor?.rpc}</td>
+                <td class="wrap">
+                  <What of={one} />
+                </td>
+                <td>{actor?.source}</td>
+              </tr>
+            );
+          })}
+        </Table>
+        {next && (
+          <p class="actions">
+            <button type="button" onClick={() => void load(next)}>
+              Older records
+            </button>
+          </p>
+        )}
+        {!rows.length && !error && next === undefined && <p class="quiet">There is no such record.</p>}
+        <Fault of={error} />
+      </Panel>
+    </div>
+  );
+}

@@ -1,0 +1,311 @@
+// Every leaf, rail and server: a map of ports, what each rail has, and why the chosen port is as it is.
+
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { ListRailsResponse, Node, RailDrain } from "../../../../../cli/clients/typescript/src/index.js";
+import { FabricMap } from "../fabric/map.js";
+import { counts, DOWN, DRAINED, model, NONE, type Model, type Port } from "../fabric/model.js";
+import { keyOf, useAsked, useLive } from "../live.js";
+import type { PageProps } from "../page.js";
+import { Act, Fact, Fault, Mark, many, Meter, Panel, Reasons, Table, Time } from "../parts.js";
+import { jobPage, nodePage, setQuery, useRoute } from "../route.js";
+
+const KINDS: Record<number, [string, string]> = {
+  [NONE]: ["off", "no port"],
+  1: ["ok", "usable"],
+  [DRAINED]: ["warn", "drained"],
+  [DOWN]: ["bad", "out of use"],
+};
+
+/** Asks for the topology again after nodes have changed: not more often than it takes ten times as long to ask. */
+function useTopology({ session, live }: PageProps) {
+  const took = useRef(0);
+  const version = useLive(live.nodes);
+  const asked = useAsked(
+    async (signal) => {
+      const begun = performance.now();
+      const found = await session.client.fabric.getTopology({ signal });
+      const aspect = Math.max(0.4, (innerWidth - 340) / Math.max(300, innerHeight - 220));
+      const made = model(found, aspect);
+      took.current = performance.now() - begun;
+      return { made, findings: found.findings ?? [] };
+    },
+    [session],
+  );
+  // Heartbeats change nothing that is drawn.
+  const state = useMemo(() => {
+    let text = 0;
+    for (const node of live.nodes.rows.values()) {
+      const { status, spec, metadata } = node;
+      const nics = (status?.inventory?.nics ?? []).map((nic) => (nic.up ? "1" : "0")).join("");
+      const held = (status?.holds ?? []).reduce((sum, one) => sum + (one.gpus?.length ?? 0), 0);
+      const one = `${metadata?.name}${status?.phase}${nics}${held}${spec?.unschedulable}${status?.railsCut}${status?.quarantined?.code}`;
+      for (let at = 0; at < one.length; at += 1) text = (text * 31 + one.charCodeAt(at)) | 0;
+    }
+    return text;
+  }, [version]);
+  const before = useRef<number>();
+  useEffect(() => {
+    if (!live.nodes.synced) return undefined;
+    const first = before.current === undefined;
+    before.current = state;
+    if (first) return undefined;
+    const timer = setTimeout(asked.again, Math.max(100, took.current * 10));
+    return () => clearTimeout(timer);
+  }, [state, live.nodes.synced]);
+  return asked;
+}
+
+function RailsPanel({ rails, of }: { rails: ListRailsResponse | undefined; of: Model }) {
+  const rows = rails?.rails ?? [];
+  return (
+    <Panel title="Rails">
+      <Table label="Rails" head={["rail", "leaves", "NICs up", "", "drained", "jobs"]} numbers={[1, 2, 4, 5]}>
+        {rows.map((rail) => (
+          <tr key={rail.rail ?? 0}>
+            <th scope="row">
+              {rail.rail ?? 0} <span class="quiet">{rail.name && rail.name !== String(rail.rail ?? 0) ? rail.name : ""}</span>
+            </th>
+            <td class="number">{rail.leaves?.length ?? 0}</td>
+            <td class="number">
+              {rail.nodesUp ?? 0}/{rail.nodes ?? 0}
+            </td>
+            <td>
+              <Meter value={rail.nodesUp ?? 0} of={rail.nodes ?? 0} label={`NICs up on rail ${rail.rail ?? 0}`} tone={rail.nodesUp === rail.nodes ? "ok" : "bad"} />
+            </td>
+            <td class="number">{rail.nodesDrained ? <Mark tone="warn">{rail.nodesDrained}</Mark> : "0"}</td>
+            <td class="number">{rail.jobsTotal ?? rail.jobs?.length ?? 0}</td>
+          </tr>
+        ))}
+      </Table>
+      {!rows.length && <p class="quiet">{many(of.rails, "rail")}</p>}
+    </Panel>
+  );
+}
+
+function Drains({ rails, session, again }: { rails: ListRailsResponse | undefined; session: PageProps["session"]; again: () => void }) {
+  const drains = rails?.drains ?? [];
+  if (!drains.length) return null;
+  return (
+    <Panel title="Drains" aside={rails?.pendingTotal ? <span class="quiet">{many(rails.pendingTotal, "engine")} still to move off</span> : undefined}>
+      <Table label="Drains" head={["target", "why", "by", "since", ""]}>
+        {drains.map((one: RailDrain) => (
+          <tr key={one.target}>
+            <th scope="row">
+              <code>{one.target}</code>
+            </th>
+            <td>{one.reason || <span class="quiet">no reason was given</span>}</td>
+            <td>{one.by}</td>
+            <td>
+              <Time at={one.since} />
+            </td>
+            <td>
+              {session.may("RailService/UndrainRail") && (
+                <Act
+                  name="Undrain"
+                  ask={`Take ${one.target} back into use?`}
+                  run={async () => {
+                    await session.client.rails.undrain({ target: one.target ?? "" });
+                    again();
+                  }}
+                />
+              )}
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Panel>
+  );
+}
+
+function Chosen({ of, port, node, rails, session, again }: { of: Model; port: Port; node: Node | undefined; rails: ListRailsResponse | undefined; session: PageProps["session"]; again: () => void }) {
+  const name = of.names[port.node] ?? "";
+  const [tone, word] = KINDS[of.ports[port.node * of.rails + port.rail] ?? NONE] ?? ["off", "?"];
+  const leaf = of.leaves[of.leaf[port.node * of.rails + port.rail] ?? 0];
+  const status = node?.status;
+  const nic = status?.inventory?.nics?.find((one) => (one.rail ?? 0) === port.rail);
+  const health = status?.inventory?.health?.find((one) => one.device === nic?.device);
+  const targets = [`rail/${port.rail}`, `leaf/${leaf}`, `node/${name}:${port.rail}`];
+  const drains = (rails?.drains ?? []).filter((one) => targets.includes(one.target ?? ""));
+  const target = `node/${name}:${port.rail}`;
+  return (
+    <Panel title={name} aside={status?.phase === "READY" ? <Mark tone="ok">ready</Mark> : <Mark tone="bad">not ready</Mark>}>
+      <p>
+        Rail {port.rail}: <Mark tone={tone}>{word}</Mark>
+      </p>
+      <dl class="facts">
+        <Fact name="leaf">{leaf || "—"}</Fact>
+        <Fact name="NIC">
+          {nic ? `${nic.device} ${nic.up ? "up" : "down"}${nic.speedMbps ? `, ${Number(nic.speedMbps) / 1000} Gbit/s` : ""}` : "—"}
+        </Fact>
+        <Fact name="address">{nic?.address || "—"}</Fact>
+        <Fact name="GPUs">
+          {(of.gpus[port.node] ?? 0) - (of.free[port.node] ?? 0)} of {of.gpus[port.node]} held
+        </Fact>
+        <Fact name="health">{health?.score === undefined ? "nothing against it" : `${health.score} of 100`}</Fact>
+        <Fact name="heard">
+          <Time at={status?.lastHeartbeat} />
+        </Fact>
+      </dl>
+      <h3>Why</h3>
+      {drains.map((one) => (
+        <p key={one.target}>
+          <Mark tone="warn">
+            <code>{one.target}</code> is drained
+          </Mark>{" "}
+          by {one.by}
+          {one.reason && `: ${one.reason}`}, <Time at={one.since} />
+        </p>
+      ))}
+      {nic && !nic.up && <p>The NIC's link is down: look at the cable and the leaf's port.</p>}
+      {status?.railsCut?.includes(port.rail) && <p>The NIC is well and all the same not used: the fabric document does not cable it there, or its leaf is down.</p>}
+      <ul class="reasons">
+        {(health?.conditions ?? []).map((one, at) => (
+          <li key={at}>
+            <code>{one.code}</code> {one.message}
+          </li>
+        ))}
+      </ul>
+      <Reasons of={[...(status?.quarantined ? [status.quarantined] : []), ...(status?.reasons ?? [])]} />
+      {node?.spec?.unschedulable && (
+        <p>
+          <Mark tone="off">takes no new job</Mark> {node.spec.reason}
+        </p>
+      )}
+      {!drains.length && !health?.conditions?.length && !status?.reasons?.length && nic?.up && <p class="quiet">Nothing is known against it.</p>}
+      <h3>Jobs on it</h3>
+      {status?.holds?.length ? (
+        <ul class="plain">
+          {status.holds.map((one) => (
+            <li key={one.jobUid}>
+              <a href={jobPage(one.tenant, one.job)}>{one.job || "another tenant's job"}</a> <span class="quiet">{one.tenant}</span> · {many(one.gpus?.length ?? 0, "GPU")}
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p class="quiet">none</p>
+      )}
+      {session.may("RailService/DrainRail") && !drains.some((one) => one.target === target) && (
+        <p class="actions">
+          <Act
+            name="Drain this port"
+            ask={`Take ${target} out of use? Running jobs move off it.`}
+            run={async () => {
+              await session.client.rails.drain({ target, reason: "drained on the fabric page" });
+              again();
+            }}
+          />
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+/** Ports that are not usable, as text: what the map shows by colour. */
+function Amiss({ of }: { of: Model }) {
+  const found: Port[] = [];
+  for (let at = 0; at < of.ports.length && found.length < 200; at += 1) {
+    if (of.ports[at] === DRAINED || of.ports[at] === DOWN) found.push({ node: Math.floor(at / of.rails), rail: at % of.rails });
+  }
+  if (!found.length) return null;
+  return (
+    <Panel title="Ports that are not usable">
+      <ul class="columns">
+        {found.map((one) => {
+          const [tone, word] = KINDS[of.ports[one.node * of.rails + one.rail] ?? 0] ?? ["off", ""];
+          return (
+            <li key={`${one.node}/${one.rail}`}>
+              <a href={nodePage(of.names[one.node] ?? "", one.rail)}>
+                {of.names[one.node]}:{one.rail}
+              </a>{" "}
+              <Mark tone={tone}>{word}</Mark>
+            </li>
+          );
+        })}
+      </ul>
+    </Panel>
+  );
+}
+
+/** The page. */
+export function FabricPage(props: PageProps) {
+  const { session, live } = props;
+  const { query } = useRoute();
+  const topology = useTopology(props);
+  const rails = useAsked((signal) => session.client.rails.list({ signal }), [session], 3000);
+  const of = topology.value?.made;
+  const name = query.get("node") ?? "";
+  const number = of?.numbers.get(name);
+  const port = of && number !== undefined ? { node: number, rail: Math.min(Number(query.get("rail") ?? 0) || 0, of.rails - 1) } : undefined;
+  const shows = query.get("shows") === "use" ? "use" : "health";
+  const again = () => {
+    rails.again();
+    topology.again();
+  };
+  if (!of) return topology.error ? <Fault of={topology.error} /> : <p class="quiet">asking for the fabric…</p>;
+  const [, well, drained, down] = counts(of);
+  const word = port ? (KINDS[of.ports[port.node * of.rails + port.rail] ?? 0]?.[1] ?? "") : "";
+  return (
+    <div class="page fabric">
+      <div class="bar">
+        <h1>Fabric</h1>
+        <p class="quiet">
+          {many(of.names.length, "node")} in {many(of.pods.length, "pod")}, {many(of.rails, "rail")}, {many(of.leaves.length - 1, "leaf", "leaves")}
+        </p>
+        <fieldset class="choice">
+          <legend class="sr">What colours tell</legend>
+          {(["health", "use"] as const).map((one) => (
+            <label key={one}>
+              <input type="radio" name="shows" checked={shows === one} onChange={() => setQuery({ shows: one === "use" ? "use" : "" })} /> {one}
+            </label>
+          ))}
+        </fieldset>
+        <form
+          class="find"
+          onSubmit={(event) => {
+            event.preventDefault();
+            setQuery({ node: new FormData(event.currentTarget).get("node") as string, rail: "" });
+          }}
+        >
+          <label class="sr" for="find-node">
+            Find a node
+          </label>
+          <input id="find-node" name="node" type="search" placeholder="find a node" value={name} />
+        </form>
+        <p class="legend">
+          {shows === "health" ? (
+            <>
+              <span class="key well" /> {well.toLocaleString("en")} usable <span class="key drained" /> {drained.toLocaleString("en")} drained <span class="key down" /> {down.toLocaleString("en")} out of use
+            </>
+          ) : (
+            <>
+              <span class="key ramp" /> GPUs held: none … all
+            </>
+          )}
+        </p>
+      </div>
+      <div class="split">
+        <FabricMap
+          model={of}
+          shows={shows}
+          chosen={port}
+          choose={(one) => setQuery({ node: of.names[one.node] ?? "", rail: String(one.rail) })}
+          words={port ? `${name}, rail ${port.rail}: ${word}` : ""}
+        />
+        <div class="side">
+          {name && !port && <p class="note">There is no node {name} in this fabric.</p>}
+          {port && <Chosen of={of} port={port} node={live.nodes.rows.get(keyOf({ metadata: { name } }))} rails={rails.value} session={session} again={again} />}
+          <RailsPanel rails={rails.value} of={of} />
+          <Drains rails={rails.value} session={session} again={again} />
+        </div>
+      </div>
+      <Amiss of={of} />
+      <Fault of={rails.error} />
+      {topology.value && topology.value.findings.length > 0 && (
+        <Panel title="Findings">
+          <Reasons of={topology.value.findings} />
+        </Panel>
+      )}
+    </div>
+  );
+}
+
