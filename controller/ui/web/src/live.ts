@@ -134,10 +134,10 @@ export function lives(client: Client): Lives {
   };
 }
 
-/** Draws again after each change of live rows; gives how many there were. */
-export function useLive<T extends Row>(live: Live<T>): number {
+/** Draws again after each change of live rows, if it `follows` them; gives how many there were. */
+export function useLive<T extends Row>(live: Live<T>, follows = true): number {
   const [version, set] = useState(live.version);
-  useEffect(() => live.subscribe(() => set(live.version)), [live]);
+  useEffect(() => (follows ? live.subscribe(() => set(live.version)) : undefined), [live, follows]);
   return version;
 }
 

@@ -13,7 +13,9 @@ interface MapProps {
   words: string;
 }
 
-const LARGEST = 72;
+/** Pixels of a port at most, and of one where all of a small fabric is seen. */
+const LARGEST = 160;
+const FITTED = 88;
 
 function isDark(): boolean {
   const theme = document.documentElement.dataset["theme"];
@@ -45,7 +47,7 @@ class Map2d {
     const { model } = this.props;
     const [width, height] = this.size;
     const margin = 20;
-    const scale = Math.min(LARGEST / 1.6, (width - 2 * margin) / model.width, (height - 2 * margin) / model.height);
+    const scale = Math.min(FITTED, (width - 2 * margin) / model.width, (height - 2 * margin) / model.height);
     this.view = { scale, x: -(width / scale - model.width) / 2, y: -(height / scale - model.height) / 2 };
   }
 

@@ -126,7 +126,8 @@ function ports(on: CanvasRenderingContext2D, of: Model, first: number, count: nu
       on.fillRect(x, y, side, side);
       mark(on, of.ports[node * of.rails + rail] ?? NONE, x, y, side, ratio, by);
       if (named) {
-        on.fillStyle = by.ink;
+        // On a dark blue or a strong orange the common ink is not read.
+        on.fillStyle = r * 0.3 + g * 0.6 + b * 0.1 > 128 ? "#101418" : "#f2f4f6";
         on.font = `${10 * ratio}px system-ui, sans-serif`;
         on.fillText(`${rail}`, x + 3 * ratio, y + side - 3 * ratio);
         if (rail === 0) on.fillText(of.names[node] ?? "", x + 3 * ratio, y + 12 * ratio, scale * of.rails);

@@ -1,10 +1,10 @@
 // Every leaf, rail and server: a map of ports, what each rail has, and why the chosen port is as it is.
 
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ListRailsResponse, Node, RailDrain } from "../../../../../cli/clients/typescript/src/index.js";
 import { FabricMap } from "../fabric/map.js";
 import { counts, DOWN, DRAINED, model, NONE, type Model, type Port } from "../fabric/model.js";
-import { keyOf, useAsked, useLive } from "../live.js";
+import { useAsked, useLive } from "../live.js";
 import type { PageProps } from "../page.js";
 import { Act, Fact, Fault, Mark, many, Meter, Panel, Reasons, Table, Time } from "../parts.js";
 import { jobPage, nodePage, setQuery, useRoute } from "../route.js";
@@ -16,10 +16,14 @@ const KINDS: Record<number, [string, string]> = {
   [DOWN]: ["bad", "out of use"],
 };
 
+/** Of more servers no stream is followed, whose heartbeats alone would keep a browser busy. */
+const FOLLOWED = 4000;
+
 /** Asks for the topology again after nodes have changed: not more often than it takes ten times as long to ask. */
 function useTopology({ session, live }: PageProps) {
   const took = useRef(0);
-  const version = useLive(live.nodes);
+  const [few, setFew] = useState(false);
+  const version = useLive(live.nodes, few);
   const asked = useAsked(
     async (signal) => {
       const begun = performance.now();
@@ -27,6 +31,7 @@ function useTopology({ session, live }: PageProps) {
       const aspect = Math.max(0.4, (innerWidth - 340) / Math.max(300, innerHeight - 220));
       const made = model(found, aspect);
       took.current = performance.now() - begun;
+      setFew(made.names.length <= FOLLOWED);
       return { made, findings: found.findings ?? [] };
     },
     [session],
@@ -52,6 +57,13 @@ function useTopology({ session, live }: PageProps) {
     const timer = setTimeout(asked.again, Math.max(100, took.current * 10));
     return () => clearTimeout(timer);
   }, [state, live.nodes.synced]);
+  // Where there is no stream, it is asked for again and again.
+  const many = asked.value !== undefined && !few;
+  useEffect(() => {
+    if (!many) return undefined;
+    const timer = setTimeout(asked.again, Math.max(10_000, took.current * 10));
+    return () => clearTimeout(timer);
+  }, [many, asked.value]);
   return asked;
 }
 
@@ -87,32 +99,25 @@ function Drains({ rails, session, again }: { rails: ListRailsResponse | undefine
   if (!drains.length) return null;
   return (
     <Panel title="Drains" aside={rails?.pendingTotal ? <span class="quiet">{many(rails.pendingTotal, "engine")} still to move off</span> : undefined}>
-      <Table label="Drains" head={["target", "why", "by", "since", ""]}>
+      <ul class="reasons">
         {drains.map((one: RailDrain) => (
-          <tr key={one.target}>
-            <th scope="row">
-              <code>{one.target}</code>
-            </th>
-            <td>{one.reason || <span class="quiet">no reason was given</span>}</td>
-            <td>{one.by}</td>
-            <td>
-              <Time at={one.since} />
-            </td>
-            <td>
-              {session.may("RailService/UndrainRail") && (
-                <Act
-                  name="Undrain"
-                  ask={`Take ${one.target} back into use?`}
-                  run={async () => {
-                    await session.client.rails.undrain({ target: one.target ?? "" });
-                    again();
-                  }}
-                />
-              )}
-            </td>
-          </tr>
+          <li key={one.target} class="bar">
+            <span>
+              <b>{one.target}</b> by {one.by}, <Time at={one.since} />: {one.reason || <span class="quiet">no reason was given</span>}
+            </span>
+            {session.may("RailService/UndrainRail") && (
+              <Act
+                name="Undrain"
+                ask={`Take ${one.target} back into use?`}
+                run={async () => {
+                  await session.client.rails.undrain({ target: one.target ?? "" });
+                  again();
+                }}
+              />
+            )}
+          </li>
         ))}
-      </Table>
+      </ul>
     </Panel>
   );
 }
@@ -228,7 +233,7 @@ function Amiss({ of }: { of: Model }) {
 
 /** The page. */
 export function FabricPage(props: PageProps) {
-  const { session, live } = props;
+  const { session } = props;
   const { query } = useRoute();
   const topology = useTopology(props);
   const rails = useAsked((signal) => session.client.rails.list({ signal }), [session], 3000);
@@ -236,6 +241,7 @@ export function FabricPage(props: PageProps) {
   const name = query.get("node") ?? "";
   const number = of?.numbers.get(name);
   const port = of && number !== undefined ? { node: number, rail: Math.min(Number(query.get("rail") ?? 0) || 0, of.rails - 1) } : undefined;
+  const node = useAsked((signal) => (name ? session.client.nodes.get(name, { signal }) : Promise.resolve(undefined)), [session, name], 3000);
   const shows = query.get("shows") === "use" ? "use" : "health";
   const again = () => {
     rails.again();
@@ -293,7 +299,7 @@ export function FabricPage(props: PageProps) {
         />
         <div class="side">
           {name && !port && <p class="note">There is no node {name} in this fabric.</p>}
-          {port && <Chosen of={of} port={port} node={live.nodes.rows.get(keyOf({ metadata: { name } }))} rails={rails.value} session={session} again={again} />}
+          {port && <Chosen of={of} port={port} node={node.value} rails={rails.value} session={session} again={again} />}
           <RailsPanel rails={rails.value} of={of} />
           <Drains rails={rails.value} session={session} again={again} />
         </div>

@@ -1,6 +1,6 @@
 // One job: where it is in its life, what is in its way, where its ranks are, what rails carry, what it writes, and what if it asked for less.
 
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { ExplainJobResponse, Job, NodeRails } from "../../../../../cli/clients/typescript/src/index.js";
 import { Explained } from "../job/explained.js";
 import { Logs } from "../job/logs.js";
@@ -161,7 +161,8 @@ export function JobPage({ session, live, tenant, name }: PageProps & { tenant: s
   const job = watched ?? handle?.document;
   const ended = ENDED.includes(job?.status?.phase ?? "");
   const phase = job?.status?.phase ?? "";
-  const explained = useAsked((signal) => client.jobs.explain(name, { ...params, signal }), [session, tenant, name, phase], ended ? 0 : 2000);
+  const explained = useAsked((signal) => client.jobs.explain(name, { ...params, signal }), [session, tenant, name], ended ? 0 : 2000);
+  useEffect(explained.again, [phase]);
   if (!job) return asked.error ? <Fault of={asked.error} /> : <p class="quiet">asking for the job…</p>;
   return (
     <div class="page job">
