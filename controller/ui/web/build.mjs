@@ -26,6 +26,8 @@ const built = await build({
   minify: true,
   write: false,
   metafile: true,
+  // Names of what is bundled follow from its paths, which must not depend on where node_modules really lies.
+  preserveSymlinks: true,
   format: "esm",
   target: ["es2022"],
   charset: "utf8",
@@ -49,7 +51,9 @@ files.set("index.html", Buffer.from(index));
 
 const bundled = Object.keys(built.metafile.inputs).filter((path) => !path.includes("node_modules"));
 const ours = below(join(web, "src")).map((path) => relative(web, path).split(sep).join("/"));
-const sources = [...new Set([...ours, ...bundled, "build.mjs", "package.json", "package-lock.json", "tsconfig.json"])].sort();
+// They too decide what esbuild makes of the client.
+const client = ["package.json", "tsconfig.json"].map((name) => `../../../cli/clients/typescript/${name}`);
+const sources = [...new Set([...ours, ...bundled, ...client, "build.mjs", "package.json", "package-lock.json", "tsconfig.json"])].sort();
 const lines = [
   ...[...files].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, bytes]) => `asset ${hash(bytes)} ${name}`),
   ...sources.map((path) => `source ${hash(readFileSync(join(web, path)))} ${path}`),

@@ -45,5 +45,6 @@ mod sonic;
 mod supply;
 mod switch_agent;
 mod trace;
+mod ui;
 mod validate;
 mod words;

@@ -111,8 +111,39 @@ fn go_release(version: &str) -> Vec<u32> {
 /// # Errors
 /// There is no npm, or the compiler cannot be installed.
 pub fn typescript() -> Result<PathBuf> {
-    let folder = process::target_dir()?.join("tools/typescript");
-    let package = process::root().join("cli/clients/typescript");
+    npm_packages("typescript", "cli/clients/typescript")
+}
+
+/// A folder with what the web pages are built by, in the same way.
+///
+/// # Errors
+/// There is no npm, or its packages cannot be installed.
+pub fn ui_build() -> Result<PathBuf> {
+    npm_packages("ui-build", "controller/ui/web")
+}
+
+/// A folder with what visits the web pages, in the same way.
+///
+/// # Errors
+/// There is no npm, or its packages cannot be installed.
+pub fn ui_visit() -> Result<PathBuf> {
+    npm_packages("ui-visit", "integration/ui")
+}
+
+/// Chromium, from the PATH: it links far more than its own package has.
+///
+/// # Errors
+/// It is not there.
+pub fn chromium() -> Result<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found = names.into_iter().find(|name| answers(name));
+    found.map(PathBuf::from).ok_or_else(|| "there is no chromium; Debian's package is called so".into())
+}
+
+/// Packages of npm as the lock file of a folder of the repository names them, installed into a folder of the target directory.
+fn npm_packages(name: &str, of: &str) -> Result<PathBuf> {
+    let folder = process::target_dir()?.join("tools").join(name);
+    let package = process::root().join(of);
     let (stamp, wanted) = (folder.join("stamp"), std::fs::read_to_string(package.join("package-lock.json"))?);
     if std::fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) {
         return Ok(folder);

@@ -47,6 +47,9 @@ fn all() -> Lent {
     lend("RAIL_TEST_TORCH", "PyTorch", torch::python().map(Into::into));
     lend("RAIL_TEST_GO", "Go", tools::go().map(Into::into));
     lend("RAIL_TEST_TYPESCRIPT", "TypeScript", tools::typescript().map(Into::into));
+    lend("RAIL_TEST_UI_BUILD", "npm's packages for the web pages", tools::ui_build().map(Into::into));
+    lend("RAIL_TEST_UI_VISIT", "npm's packages that visit the web pages", tools::ui_visit().map(Into::into));
+    lend("RAIL_TEST_CHROMIUM", "Chromium", tools::chromium().map(Into::into));
     lend("RAIL_TEST_PROMTOOL", "promtool", tools::promtool().map(Into::into));
     lend("RAIL_TEST_FRR", "FRR", tools::frr().map(Into::into));
     let headers = lab::headers().map(Into::into).map_err(|error| error.to_string().into());

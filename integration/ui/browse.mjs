@@ -1,0 +1,250 @@
+// Visits every page of a real controller with a real browser: as nobody, as an administrator, and as a viewer. Ends with 1 where something is
+// not as it should be, and says what.
+//
+// UI_URL: the controller; UI_ADMIN, UI_VIEWER: tokens; UI_TENANT: whose jobs; UI_JOB: one of them; UI_CHROMIUM: the browser; UI_SHOTS: where pictures go.
+
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const { UI_URL: url, UI_ADMIN: admin, UI_VIEWER: viewer, UI_TENANT: tenant, UI_JOB: job, UI_CHROMIUM: executablePath, UI_SHOTS: shots } = process.env;
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** The longest wait for anything, in milliseconds. */
+const LIMIT = 60_000;
+const PAGES = ["fabric", "jobs", `jobs/${tenant}/${job}`, "queue", "tenants", "rollouts", "audit", "doctor"];
+
+const faults = [];
+const check = (good, what) => {
+  if (!good) faults.push(what);
+  console.log(`${good ? "ok" : "NOT OK"}: ${what}`);
+};
+
+/** A window whose console is watched. */
+async function open(browser, token, options = {}) {
+  // The controller's certificate is of the cluster's own authority, which the browser does not know; axe is put into the page from outside.
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1440, height: 900 }, ...options });
+  if (token) await context.addInitScript((token) => sessionStorage.setItem("railyard.token", token), token);
+  const page = await context.newPage();
+  page.setDefaultTimeout(LIMIT);
+  page.on("pageerror", (error) => faults.push(`${page.url()}: ${error.stack}`));
+  page.on("console", (message) => {
+    // A browser says of itself that a call was refused.
+    if (message.type() === "error" && !/status of 40[13]/.test(message.text())) faults.push(`${page.url()}: ${message.text()}`);
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${url}/`) && !request.url().startsWith("data:")) faults.push(`a request outside: ${request.url()}`);
+  });
+  return page;
+}
+
+/** The page, when what it asks for has come. */
+async function visit(page, path) {
+  await page.goto(`${url}/ui/${path}`);
+  await page.waitForFunction(() => document.querySelector("main h1") && !/asking for/.test(document.querySelector("main").textContent));
+}
+
+/** What axe finds that is serious, by WCAG 2.2 A and AA. */
+async function accessible(page, what) {
+  const found = await page.evaluate(async (source) => {
+    // Not a script of the page, so that its policy, which stays as it is, has nothing to say about it.
+    (0, eval)(source);
+    return window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
+  }, axe).catch(async () => {
+    // Where the policy refuses eval, the browser itself runs it.
+    const client = await page.context().newCDPSession(page);
+    await client.send("Runtime.evaluate", { expression: axe });
+    const ran = await client.send("Runtime.evaluate", {
+      expression: 'axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] })',
+      awaitPromise: true,
+      returnByValue: true,
+    });
+    return ran.result.value;
+  });
+  const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  check(!serious.length, `${what}: axe finds nothing serious${serious.map((one) => `\n  ${one.id}: ${one.nodes.slice(0, 4).map((node) => `${node.html} ${node.any?.[0]?.message ?? ""}`).join("\n    ")}`).join("")}`);
+}
+
+async function picture(page, name) {
+  if (shots) await page.screenshot({ path: `${shots}/${name.replaceAll("/", "-")}.png` });
+}
+
+async function asNobody(browser) {
+  const page = await open(browser);
+  await page.goto(`${url}/ui`);
+  await page.waitForSelector("#token");
+  check(new URL(page.url()).pathname === "/ui/", "/ui leads to /ui/");
+  await accessible(page, "sign-in");
+  await picture(page, "sign-in");
+  await page.fill("#token", "not-a-token");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("[role=alert]");
+  await page.fill("#token", admin);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("main h1");
+  check((await page.textContent("main h1")) === "Fabric", "a token signs in");
+  await page.context().close();
+}
+
+async function everyPage(browser, colorScheme) {
+  const page = await open(browser, admin, { colorScheme });
+  for (const path of PAGES) {
+    await visit(page, path);
+    await accessible(page, `${path}, ${colorScheme}`);
+    await picture(page, `${colorScheme}-${path}`);
+  }
+  await page.context().close();
+}
+
+/** A window of 1280 at a zoom of 400 %. */
+async function narrow(browser) {
+  const page = await open(browser, admin, { viewport: { width: 320, height: 640 } });
+  for (const path of PAGES) {
+    await visit(page, path);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    check(wide <= 320, `${path}: nothing sticks out of a window of 320 (${wide})`);
+    await picture(page, `narrow-${path}`);
+  }
+  await page.context().close();
+}
+
+async function deepLinks(page) {
+  await visit(page, `jobs?phase=RUNNING,PENDING&q=tenant%3A${tenant}&sort=name`);
+  const state = () => page.evaluate(() => [document.querySelector("#job-search").value, [...document.querySelectorAll(".choice input:checked")].map((one) => one.parentElement.textContent.trim().split(" ")[0]), document.querySelector(".sort select").value]);
+  const first = JSON.stringify(await state());
+  check(first === JSON.stringify([`tenant:${tenant}`, ["pending", "running"], "name"]), `filters are in the address: ${first}`);
+  await page.reload();
+  await page.waitForSelector("#job-search");
+  check(JSON.stringify(await state()) === first, "filters are there after a reload");
+}
+
+/** A job that is submitted is seen without asking again. */
+async function live(page) {
+  await visit(page, "jobs");
+  const name = `seen-${Date.now().toString(36)}`;
+  const took = await page.evaluate(
+    async ({ name, tenant, token }) => {
+      const list = document.querySelector(".list");
+      const spec = { gang: { nodes: 1 }, rails: { none: true }, command: { argv: ["true"] } };
+      let seen;
+      const shown = new Promise((resolve) => {
+        const look = () => {
+          if (list.textContent.includes(name)) resolve((seen = performance.now()));
+        };
+        new MutationObserver(look).observe(list, { childList: true, subtree: true, characterData: true });
+      });
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      const answer = await fetch(`/v1/jobs?onBehalfOf=${tenant}`, { method: "POST", headers, body: JSON.stringify({ metadata: { name }, spec }) });
+      const done = performance.now();
+      if (!answer.ok) throw new Error(await answer.text());
+      await Promise.race([shown, new Promise((resolve) => setTimeout(resolve, 20_000))]);
+      return seen === undefined ? Infinity : Math.max(0, seen - done);
+    },
+    { name, tenant, token: admin },
+  );
+  check(took < 1000, `a submitted job is seen ${took.toFixed(0)} ms after its answer`);
+}
+
+async function keys(page) {
+  await visit(page, "fabric");
+  await page.keyboard.press("g");
+  await page.keyboard.press("j");
+  await page.waitForSelector(".list-body .row");
+  await page.keyboard.press("j");
+  await page.waitForSelector(".row.chosen");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => /\/ui\/jobs\/[^/]+\/[^/]+$/.test(location.pathname));
+  check(true, "g j, j and Enter lead to a job");
+  await visit(page, "fabric");
+  await page.keyboard.press("?");
+  check(await page.isVisible("dialog[open]"), "? shows the keys");
+  await page.keyboard.press("Escape");
+  await page.focus(".map canvas");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction(() => /node=.+&rail=1/.test(location.search));
+  check(true, "arrows walk over the map");
+  for (const path of PAGES) {
+    await visit(page, path);
+    await page.evaluate(() => document.activeElement?.blur());
+    const reached = new Set();
+    const all = await page.evaluate(() => {
+      const found = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")];
+      const seen = found.filter((one) => one.checkVisibility() && !one.disabled && !one.closest("dialog:not([open])") && one.type !== "radio");
+      seen.forEach((one, at) => (one.dataset.stop = String(at)));
+      return seen.length;
+    });
+    for (let at = 0; at < all + 30 && reached.size < all; at += 1) {
+      await page.keyboard.press("Tab");
+      const stop = await page.evaluate(() => document.activeElement?.dataset.stop);
+      if (stop) reached.add(stop);
+    }
+    // What is drawn anew meanwhile, as a row of a live list, is another one.
+    check(reached.size >= all * 0.9, `${path}: Tab reaches ${reached.size} of ${all}`);
+  }
+}
+
+async function asViewer(browser) {
+  const page = await open(browser, viewer);
+  for (const path of PAGES) {
+    await visit(page, path);
+    const words = await page.evaluate(() => [...document.querySelectorAll("main button")].map((one) => one.textContent));
+    const forbidden = words.filter((one) => /Cancel|Hold|Requeue|Drain|Undrain|Submit|Begin|Pause|Roll back/.test(one));
+    check(!forbidden.length, `a viewer is offered nothing on ${path} that is refused: ${forbidden}`);
+    await picture(page, `viewer-${path}`);
+  }
+  await page.context().close();
+}
+
+/** A fabric of 125,000 servers with 8 rails, told by the test in place of the controller. */
+async function large(browser) {
+  const page = await open(browser, admin);
+  const ports = Array.from({ length: 8 }, (_, rail) => ({ rail, usable: true }));
+  const pods = Array.from({ length: 3907 }, (_, pod) => ({
+    name: `p${pod}`,
+    nodes: Array.from({ length: 32 }, (_, node) => ({ name: `n${pod}-${node}`, gpus: 8, gpusFree: (pod * 7 + node) % 9, schedulable: true, ports })),
+  }));
+  const body = JSON.stringify({ rails: 8, pods });
+  await page.route("**/v1/topology", (route) => route.fulfill({ body, contentType: "application/json" }));
+  const begun = Date.now();
+  await page.goto(`${url}/ui/fabric`);
+  await page.waitForFunction(() => Number(document.querySelector(".map canvas")?.dataset.painted) > 0);
+  const first = Date.now() - begun;
+  const frames = await page.evaluate(async () => {
+    const canvas = document.querySelector(".map canvas");
+    const box = canvas.getBoundingClientRect();
+    const at = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2, bubbles: true, cancelable: true };
+    const begin = performance.now();
+    let count = 0;
+    while (performance.now() - begin < 3000) {
+      canvas.dispatchEvent(new WheelEvent("wheel", { ...at, deltaY: count % 60 < 30 ? -60 : 60 }));
+      await new Promise(requestAnimationFrame);
+      count += 1;
+    }
+    return count / ((performance.now() - begin) / 1000);
+  });
+  await picture(page, "large-fabric");
+  console.log(`measured: 125,024 servers with 8 rails: first picture after ${first} ms (${(body.length / 1e6).toFixed(0)} MB of topology), ${frames.toFixed(0)} frames a second while zooming`);
+  await page.context().close();
+}
+
+if (shots) mkdirSync(shots, { recursive: true });
+// Who is root, as tests in a container are, has no sandbox of Chromium's.
+const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+const browser = await chromium.launch({ executablePath, args: [...sandbox, "--disable-dev-shm-usage"], timeout: LIMIT });
+try {
+  await asNobody(browser);
+  await everyPage(browser, "light");
+  await everyPage(browser, "dark");
+  await narrow(browser);
+  const page = await open(browser, admin);
+  await deepLinks(page);
+  await live(page);
+  await keys(page);
+  await asViewer(browser);
+  await large(browser);
+} finally {
+  await browser.close();
+}
+for (const fault of faults) console.log(`FAULT ${fault}`);
+process.exitCode = faults.length ? 1 : 0;
