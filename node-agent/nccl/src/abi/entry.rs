@@ -30,6 +30,7 @@ pub(super) enum Kind {
     Tuner = 0x57,
     Profiler = 0x58,
     Event = 0x59,
+    Group = 0x5a,
 }
 
 pub(super) fn name(kind: Kind, number: u64) -> *mut c_void {

@@ -1,5 +1,5 @@
 //! What NCCL loads: `ncclNetPlugin_v8` to `ncclNetPlugin_v12`, written from the facts of its interface; its tuner, `ncclTunerPlugin_v3` to
-//! `ncclTunerPlugin_v6`; and its profiler, `ncclProfiler_v4` to `ncclProfiler_v6`.
+//! `ncclTunerPlugin_v6`; and its profiler, `ncclProfiler_v1` to `ncclProfiler_v6`.
 //!
 //! NCCL tries the latest version that it knows first. All of them stand on [`entry`]; a version is its table (`tables`), its layout
 //! (`types`), and what its entries are given in another form (`versions`).
@@ -17,8 +17,11 @@ mod versions;
 
 pub use log::Logger;
 pub use profiler::{
-    CollEvent, EventV4, EventV5, P2pEvent, Payload, ProfilerV4, ProfilerV5, ProxyOpEvent, ncclProfiler_v4,
-    ncclProfiler_v5, ncclProfiler_v6,
+    CollEvent, CollEventV1, CollEventV2, CollEventV3, EventV1, EventV2, EventV3, EventV4, EventV5, InitV1,
+    InitV4, InitV5, OperationProgress, P2pEvent, P2pEventV1, P2pEventV2, Payload, PayloadV1, PayloadV2,
+    PayloadV3, ProfilerTable, ProfilerV1, ProfilerV2, ProfilerV3, ProfilerV4, ProfilerV5, ProxyOpEvent,
+    StepProgress, ncclProfiler_v1, ncclProfiler_v2, ncclProfiler_v3, ncclProfiler_v4, ncclProfiler_v5,
+    ncclProfiler_v6,
 };
 pub use tables::{
     ncclNetPlugin_v8, ncclNetPlugin_v9, ncclNetPlugin_v10, ncclNetPlugin_v11, ncclNetPlugin_v12,

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::event::{Event, Span, State};
 use super::rails::{Direction, Sample, waited_for};
-use super::recorder::{Event, Span, State};
 
 /// Lines of rails are beside those of ranks.
 const RAILS: u64 = 1_000_000;

@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use node_agent_client::Client;
 
+use super::event::{Beginning, Member, Progress, State};
 use super::picture::{Subject, draw};
 use super::rails::Sample;
-use super::recorder::{Beginning, Recorder, State};
+use super::recorder::Recorder;
 use crate::abi::Logger;
 use crate::error::{Code, NetError};
 use crate::state::lock;
@@ -26,8 +27,8 @@ const FOLDER: &str = "RAIL_NCCL_TRACE";
 struct Profiler {
     recorder: Recorder,
     samples: std::collections::VecDeque<Sample>,
-    /// Communicators that are profiled, by number: NCCL's name of each, and the rank there.
-    communicators: std::collections::BTreeMap<u64, (u64, i32)>,
+    /// Communicators that are profiled, by number: NCCL's name of each, and the rank there, as soon as NCCL has said it.
+    communicators: std::collections::BTreeMap<u64, Option<Member>>,
     next: u64,
     /// Files that this process has written.
     files: u32,
@@ -63,8 +64,8 @@ fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A communicator is made, in which this process has a rank. Gives its number.
-pub(crate) fn begin(communicator: u64, rank: i32, logger: Logger) -> Result<u64, NetError> {
+/// A communicator is made, in which this process has a rank: `member`, where NCCL says so already. Gives its number.
+pub(crate) fn begin(member: Option<Member>, logger: Option<Logger>) -> Result<u64, NetError> {
     let client = attached();
     let mut profiler = profiler();
     if let Some(client) = client {
@@ -83,11 +84,12 @@ pub(crate) fn begin(communicator: u64, rank: i32, logger: Logger) -> Result<u64,
             profiler.looking = true;
         }
     } else {
-        logger.info("profiler: this process does not use NET/Rail, so nothing is known of rails");
+        let text = "profiler: this process does not use NET/Rail, so nothing is known of rails";
+        logger.map_or_else(|| crate::process::inform(text), |logger| logger.info(text));
     }
     profiler.next += 1;
     let number = profiler.next;
-    profiler.communicators.insert(number, (communicator, rank));
+    profiler.communicators.insert(number, member);
     Ok(number)
 }
 
@@ -121,11 +123,18 @@ fn watch() {
     }
 }
 
-/// Something begins in a communicator.
-pub(crate) fn start(number: u64, beginning: Beginning) -> Option<u64> {
+/// Something begins in a communicator. What begins before NCCL has said which one it is is not recorded: it does with the first call.
+pub(crate) fn start(number: u64, beginning: Beginning, member: Option<Member>) -> Option<u64> {
     let mut profiler = profiler();
-    let who = profiler.communicators.get(&number).copied()?;
+    let known = profiler.communicators.get_mut(&number)?;
+    *known = known.or(member);
+    let who = (*known)?;
     profiler.recorder.start(who, beginning, now())
+}
+
+/// One of the proxy's operations is so far: `steps` of it, with `bytes` in all.
+pub(crate) fn progress(event: u64, progress: Progress, steps: i32, bytes: u64) {
+    profiler().recorder.progress(event, progress, (steps, bytes), now());
 }
 
 /// A message is in another state.
@@ -142,7 +151,7 @@ pub(crate) fn stop(event: u64) {
 pub(crate) fn end(number: u64) -> Result<Option<PathBuf>, NetError> {
     let (spans, samples, lost, subject, path) = {
         let mut profiler = profiler();
-        if let Some(who) = profiler.communicators.remove(&number) {
+        if let Some(who) = profiler.communicators.remove(&number).flatten() {
             profiler.recorder.abandon(who);
         }
         if !profiler.communicators.is_empty() {

@@ -2,97 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::event::{Beginning, Event, Member, Progress, Span, State};
+use super::messages::Messages;
+
 /// Most events that NCCL may have begun and not ended. Of more there is no record.
 const MOST_OPEN: usize = 1 << 14;
-
-/// What a message of NCCL's waits for, by NCCL's numbers of states (v4 on).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// The GPU has not given the bytes to be sent.
-    SendGpu,
-    /// The receiver has no room yet.
-    SendPeer,
-    /// The bytes are on the rails.
-    Send,
-    /// The bytes have not come over the rails.
-    Receive,
-    /// What has come is not visible to the GPU yet.
-    Flush,
-    /// The GPU has not taken the bytes.
-    ReceiveGpu,
-}
-
-impl State {
-    /// The state with this number; `None` where it is none of a message.
-    #[must_use]
-    pub fn from_number(number: i32) -> Option<Self> {
-        Some(match number {
-            8 => Self::SendGpu,
-            9 => Self::Send,
-            10 => Self::Receive,
-            11 => Self::Flush,
-            12 => Self::ReceiveGpu,
-            20 => Self::SendPeer,
-            _ => return None,
-        })
-    }
-}
-
-/// What a span is of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A collective, or a message between two ranks, as the program asked for it.
-    Call {
-        /// Its name, with algorithm and protocol where NCCL says them.
-        name: String,
-        /// Number of elements.
-        count: u64,
-    },
-    /// What the proxy does for one channel and one other rank.
-    Operation {
-        /// The channel.
-        channel: u8,
-        /// The other rank, as the communicator numbers it.
-        peer: i32,
-        /// Whether this rank sends.
-        sends: bool,
-    },
-    /// One message of that, in one state.
-    Step {
-        /// The channel.
-        channel: u8,
-        /// The other rank.
-        peer: i32,
-        /// What it waited for.
-        state: State,
-        /// Bytes, as far as they are known.
-        bytes: u64,
-    },
-}
-
-/// Something that took time, in nanoseconds since 1970.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
-    /// The rank, as its communicator numbers it.
-    pub rank: i32,
-    /// The communicator.
-    pub communicator: u64,
-    /// When it began.
-    pub start: u64,
-    /// When it ended; not before it began.
-    pub end: u64,
-    /// What it was.
-    pub event: Event,
-}
-
-/// What begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beginning {
-    /// A call, or the proxy's part of one.
-    Whole(Event),
-    /// A message of the proxy's operation with this number.
-    Step(u64),
-}
 
 #[derive(Debug)]
 struct Open {
@@ -104,9 +18,46 @@ struct Open {
 
 #[derive(Debug)]
 enum What {
-    Whole(Event),
-    Step { channel: u8, peer: i32, state: Option<State>, bytes: u64 },
+    Call { name: String, count: u64 },
+    Operation(Operation),
+    Step(Step),
 }
+
+/// One of the proxy's operations.
+#[derive(Debug)]
+struct Operation {
+    channel: u8,
+    peer: i32,
+    sends: bool,
+    messages: Messages,
+    /// Bytes of all its messages, as NCCL has last said (up to v3), and the message that moved last, which the next ones are of.
+    bytes: u64,
+    moved: Option<Moved>,
+}
+
+/// A message that has moved.
+#[derive(Debug)]
+enum Moved {
+    /// It is under way.
+    Open(u64),
+    /// It is over, and these spans are of it.
+    Over(Vec<u64>),
+}
+
+/// A message.
+#[derive(Debug)]
+struct Step {
+    operation: u64,
+    channel: u8,
+    peer: i32,
+    state: Option<State>,
+    bytes: u64,
+    /// Numbers of its spans: its size is known later than some of them are over.
+    spans: Vec<u64>,
+}
+
+/// Spans of one message whose size may still become known.
+const MOST_SPANS: usize = 8;
 
 /// All that a process has recorded: what has begun, and the last spans.
 #[derive(Debug)]
@@ -117,6 +68,8 @@ pub struct Recorder {
     /// How often each place of `open` was used: a number that is over is not taken for a later one.
     lives: Vec<u32>,
     spans: VecDeque<Span>,
+    /// Number of the next span.
+    next: u64,
     lost: u64,
 }
 
@@ -124,21 +77,55 @@ impl Recorder {
     /// One that remembers so many spans.
     #[must_use]
     pub const fn new(most: usize) -> Self {
-        Self { most, open: Vec::new(), free: Vec::new(), lives: Vec::new(), spans: VecDeque::new(), lost: 0 }
+        Self {
+            most,
+            open: Vec::new(),
+            free: Vec::new(),
+            lives: Vec::new(),
+            spans: VecDeque::new(),
+            next: 0,
+            lost: 0,
+        }
     }
 
-    /// Something begins. Gives its number; `None` where there is no record of it.
-    pub fn start(&mut self, (communicator, rank): (u64, i32), beginning: Beginning, now: u64) -> Option<u64> {
-        let what = match beginning {
-            Beginning::Whole(event) => What::Whole(event),
-            Beginning::Step(parent) => match &self.find(parent)?.what {
-                What::Whole(Event::Operation { channel, peer, .. }) => {
-                    What::Step { channel: *channel, peer: *peer, state: None, bytes: 0 }
+    /// Something begins. Gives its number, which steps of one message share; `None` where there is no record of it.
+    pub fn start(&mut self, (communicator, rank): Member, beginning: Beginning, now: u64) -> Option<u64> {
+        match beginning {
+            Beginning::Step { operation, step } => {
+                let Some(What::Operation(of)) = self.find(operation).map(|open| &mut open.what) else {
+                    return None;
+                };
+                if let Some(event) = of.messages.join(step) {
+                    return Some(event);
                 }
-                _ => return None,
-            },
-        };
-        let open = Open { rank, communicator, start: now, what };
+                let (channel, peer, has_room) = (of.channel, of.peer, of.messages.has_room());
+                let step_of = Step { operation, channel, peer, state: None, bytes: 0, spans: Vec::new() };
+                let open = Open { rank, communicator, start: now, what: What::Step(step_of) };
+                let event = if has_room { self.place_for(open) } else { self.lose() }?;
+                self.operation(operation)?.messages.begin(step, event);
+                Some(event)
+            }
+            Beginning::Whole(event) => {
+                let what = match event {
+                    Event::Call { name, count } => What::Call { name, count },
+                    Event::Operation { channel, peer, sends } => {
+                        let messages = Messages::default();
+                        What::Operation(Operation { channel, peer, sends, messages, bytes: 0, moved: None })
+                    }
+                    // A message is a step of an operation.
+                    Event::Step { .. } => return None,
+                };
+                self.place_for(Open { rank, communicator, start: now, what })
+            }
+        }
+    }
+
+    fn lose(&mut self) -> Option<u64> {
+        self.lost += 1;
+        None
+    }
+
+    fn place_for(&mut self, open: Open) -> Option<u64> {
         let place = match self.free.pop() {
             Some(place) => place,
             None if self.open.len() < MOST_OPEN => {
@@ -146,10 +133,7 @@ impl Recorder {
                 self.lives.push(0);
                 self.open.len() - 1
             }
-            None => {
-                self.lost += 1;
-                return None;
-            }
+            None => return self.lose(),
         };
         self.open[place] = Some(open);
         Some(u64::from(self.lives[place]) << 24 | place as u64)
@@ -166,41 +150,131 @@ impl Recorder {
         self.open.get_mut(place)?.as_mut()
     }
 
-    /// A message is in another state from now on, with so many bytes where that is known.
+    fn operation(&mut self, number: u64) -> Option<&mut Operation> {
+        match &mut self.find(number)?.what {
+            What::Operation(operation) => Some(operation),
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, number: u64) -> Option<&mut Step> {
+        match &mut self.find(number)?.what {
+            What::Step(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    /// A message is in this state from now on, with so many bytes where that is known. NCCL says the same again as long as it lasts.
     pub fn state(&mut self, number: u64, state: State, bytes: u64, now: u64) {
         let Some(open) = self.find(number) else { return };
         let (rank, communicator, start) = (open.rank, open.communicator, open.start);
-        let What::Step { channel, peer, state: current, bytes: known } = &mut open.what else { return };
-        *known = bytes.max(*known);
-        let (channel, peer, known) = (*channel, *peer, *known);
-        let before = current.replace(state);
-        open.start = now;
-        if let Some(before) = before {
+        let What::Step(step) = &mut open.what else { return };
+        let before = step.state.replace(state);
+        let (operation, channel, peer, known) = (step.operation, step.channel, step.peer, step.bytes);
+        if before != Some(state) {
+            open.start = now;
+        }
+        if let Some(before) = before.filter(|before| *before != state) {
             let event = Event::Step { channel, peer, state: before, bytes: known };
-            self.keep(Span { rank, communicator, start, end: now.max(start), event });
+            let span = self.keep(Span { rank, communicator, start, end: now.max(start), event });
+            if let Some(step) = self.step(number).filter(|step| step.spans.len() < MOST_SPANS) {
+                step.spans.push(span);
+            }
+        }
+        if let Some(operation) = self.operation(operation) {
+            operation.messages.set_whole(number);
+        }
+        if state.is_sized() && bytes > 0 {
+            self.set_bytes(number, bytes);
+        }
+    }
+
+    /// The size of a message is known.
+    fn set_bytes(&mut self, number: u64, bytes: u64) {
+        let Some(step) = self.step(number) else { return };
+        step.bytes = bytes;
+        let spans = step.spans.clone();
+        self.amend(&spans, bytes);
+    }
+
+    /// As many of these spans as are remembered are of a message of this size.
+    fn amend(&mut self, spans: &[u64], size: u64) {
+        let first = self.next - self.spans.len() as u64;
+        for number in spans {
+            let place = number.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+            if let Some(span) = place.and_then(|place| self.spans.get_mut(place))
+                && let Event::Step { bytes, .. } = &mut span.event
+            {
+                *bytes = size;
+            }
+        }
+    }
+
+    /// An operation is so far: so many of its steps have come to that, and its messages have so many bytes in all, as far as NCCL has
+    /// counted.
+    pub fn progress(&mut self, number: u64, progress: Progress, (steps, bytes): (i32, u64), now: u64) {
+        let Some(operation) = self.operation(number) else { return };
+        let message = operation.messages.ending(steps);
+        if progress == Progress::Moved {
+            operation.moved = message.map(Moved::Open);
+        }
+        let more = bytes.saturating_sub(operation.bytes);
+        operation.bytes = bytes;
+        if more > 0 {
+            match operation.moved.take() {
+                Some(Moved::Open(moved)) => {
+                    operation.moved = Some(Moved::Open(moved));
+                    self.set_bytes(moved, more);
+                }
+                Some(Moved::Over(spans)) => self.amend(&spans, more),
+                None => {}
+            }
+        }
+        if progress == Progress::Ready
+            && let Some(message) = message
+        {
+            self.state(message, State::SendPeer, 0, now);
         }
     }
 
     /// Something ends.
     pub fn stop(&mut self, number: u64, now: u64) {
-        let Some(place) = self.place(number) else { return };
-        let Some(open) = self.open[place].take() else { return };
+        let Some(Open { rank, communicator, start, what }) = self.close(number) else { return };
+        let span = |event| Span { rank, communicator, start, end: now.max(start), event };
+        match what {
+            What::Call { name, count } => {
+                self.keep(span(Event::Call { name, count }));
+            }
+            What::Operation(Operation { channel, peer, sends, messages, .. }) => {
+                // Messages that nothing has happened to.
+                messages.events().for_each(|event| drop(self.close(event)));
+                self.keep(span(Event::Operation { channel, peer, sends }));
+            }
+            What::Step(Step { operation, channel, peer, state, bytes, mut spans }) => {
+                if let Some(state) = state {
+                    spans.push(self.keep(span(Event::Step { channel, peer, state, bytes })));
+                }
+                let Some(operation) = self.operation(operation) else { return };
+                operation.messages.remove(number);
+                if matches!(operation.moved, Some(Moved::Open(moved)) if moved == number) {
+                    operation.moved = Some(Moved::Over(spans));
+                }
+            }
+        }
+    }
+
+    /// Takes it out: its number is over.
+    fn close(&mut self, number: u64) -> Option<Open> {
+        let place = self.place(number)?;
+        let open = self.open[place].take()?;
         // Twenty-four bits of a life, then it begins anew.
         self.lives[place] = (self.lives[place] + 1) & 0xff_ffff;
         self.free.push(place);
-        let event = match open.what {
-            What::Whole(event) => event,
-            What::Step { channel, peer, state: Some(state), bytes } => {
-                Event::Step { channel, peer, state, bytes }
-            }
-            What::Step { state: None, .. } => return,
-        };
-        let Open { rank, communicator, start, .. } = open;
-        self.keep(Span { rank, communicator, start, end: now.max(start), event });
+        Some(open)
     }
 
     /// A communicator is gone: what it has begun and not ended, as where it was aborted, never ends.
-    pub fn abandon(&mut self, (communicator, rank): (u64, i32)) {
+    pub fn abandon(&mut self, (communicator, rank): Member) {
         for (place, open) in self.open.iter_mut().enumerate() {
             if open.take_if(|open| (open.communicator, open.rank) == (communicator, rank)).is_some() {
                 self.lives[place] = (self.lives[place] + 1) & 0xff_ffff;
@@ -209,12 +283,15 @@ impl Recorder {
         }
     }
 
-    fn keep(&mut self, span: Span) {
+    /// Remembers a span, and gives its number.
+    fn keep(&mut self, span: Span) -> u64 {
         if self.spans.len() >= self.most {
             self.spans.pop_front();
             self.lost += 1;
         }
         self.spans.push_back(span);
+        self.next += 1;
+        self.next - 1
     }
 
     /// The last spans, and how many there is no record of; they are no more.
@@ -224,100 +301,4 @@ impl Recorder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const WHO: (u64, i32) = (7, 3);
-
-    fn operation() -> Beginning {
-        Beginning::Whole(Event::Operation { channel: 2, peer: 5, sends: true })
-    }
-
-    #[test]
-    fn a_message_is_one_span_for_each_state() {
-        let mut recorder = Recorder::new(10);
-        let op = recorder.start(WHO, operation(), 100).unwrap();
-        let step = recorder.start(WHO, Beginning::Step(op), 110).unwrap();
-        recorder.state(step, State::SendGpu, 0, 120);
-        recorder.state(step, State::SendPeer, 4096, 150);
-        recorder.state(step, State::Send, 4096, 170);
-        recorder.stop(step, 200);
-        recorder.stop(op, 210);
-        let (spans, lost) = recorder.take();
-        assert_eq!(lost, 0);
-        let times: Vec<_> = spans.iter().map(|span| (span.start, span.end)).collect();
-        assert_eq!(times, [(120, 150), (150, 170), (170, 200), (100, 210)]);
-        assert_eq!(spans[2].event, Event::Step { channel: 2, peer: 5, state: State::Send, bytes: 4096 });
-        assert!(spans.iter().all(|span| (span.communicator, span.rank) == WHO));
-    }
-
-    #[test]
-    fn what_is_over_is_not_taken_for_what_comes_later() {
-        let mut recorder = Recorder::new(10);
-        let first = recorder.start(WHO, operation(), 1).unwrap();
-        recorder.stop(first, 2);
-        let second = recorder.start(WHO, operation(), 3).unwrap();
-        assert_ne!(first, second);
-        recorder.stop(first, 4);
-        assert_eq!(recorder.start(WHO, Beginning::Step(first), 4), None);
-        recorder.stop(second, 5);
-        assert_eq!(recorder.take().0.len(), 2);
-    }
-
-    #[test]
-    fn a_clock_that_was_set_back_makes_no_negative_span() {
-        let mut recorder = Recorder::new(10);
-        let one = recorder.start(WHO, operation(), 100).unwrap();
-        recorder.stop(one, 50);
-        let (spans, _) = recorder.take();
-        assert_eq!((spans[0].start, spans[0].end), (100, 100));
-    }
-
-    proptest! {
-        /// Whatever NCCL says in whichever order: no more is remembered than may be, and all of the rest is counted.
-        #[test]
-        fn its_size_is_bounded(steps in prop::collection::vec((0..4, any::<prop::sample::Index>(), any::<u64>()), 0..400), most in 1_usize..50) {
-            let mut recorder = Recorder::new(most);
-            let mut numbers = Vec::new();
-            for (now, (kind, which, any)) in steps.into_iter().enumerate() {
-                let now = now as u64;
-                let number = if numbers.is_empty() { any } else { numbers[which.index(numbers.len())] };
-                match kind {
-                    0 => numbers.extend(recorder.start(WHO, operation(), now)),
-                    1 => numbers.extend(recorder.start(WHO, Beginning::Step(number), now)),
-                    2 => recorder.state(number, State::Send, any, now),
-                    _ => recorder.stop(number, now),
-                }
-                prop_assert!(recorder.spans.len() <= most && recorder.open.len() <= MOST_OPEN);
-            }
-            let (spans, _) = recorder.take();
-            prop_assert!(spans.iter().all(|span| span.start <= span.end));
-        }
-    }
-
-    #[test]
-    fn what_an_aborted_communicator_had_begun_leaves_its_room() {
-        let mut recorder = Recorder::new(10);
-        let other = recorder.start((8, 3), operation(), 1).unwrap();
-        let first = recorder.start(WHO, operation(), 1).unwrap();
-        while recorder.start(WHO, operation(), 1).is_some() {}
-        recorder.abandon(WHO);
-        recorder.stop(first, 2);
-        assert!(recorder.take().0.is_empty(), "it is over");
-        let begun = (1..MOST_OPEN).filter(|_| recorder.start(WHO, operation(), 3).is_some()).count();
-        assert_eq!(begun, MOST_OPEN - 1);
-        recorder.stop(other, 4);
-        assert_eq!(recorder.take().0.len(), 1);
-    }
-
-    #[test]
-    fn more_at_once_than_can_be_is_counted() {
-        let mut recorder = Recorder::new(10);
-        for _ in 0..MOST_OPEN {
-            assert!(recorder.start(WHO, operation(), 1).is_some());
-        }
-        assert_eq!(recorder.start(WHO, operation(), 1), None);
-        assert_eq!(recorder.take().1, 1);
-    }
-}
+mod tests;

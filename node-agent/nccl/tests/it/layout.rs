@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rail_nccl_net::abi::{
-    CollEvent, CommConfig, DeviceHandle, EventV4, EventV5, NetAttributes, NetV8, NetV9, NetV10, NetV11,
-    NetV12, P2pEvent, Payload, ProfilerV4, ProfilerV5, PropertiesV8, PropertiesV9, PropertiesV11,
-    PropertiesV12, ProxyOpEvent, TunerV3, TunerV4, TunerV5, TunerV6, VirtualDevice4, VirtualDevice8,
+    CollEvent, CollEventV1, CollEventV2, CollEventV3, CommConfig, DeviceHandle, EventV1, EventV2, EventV3,
+    EventV4, EventV5, NetAttributes, NetV8, NetV9, NetV10, NetV11, NetV12, OperationProgress, P2pEvent,
+    P2pEventV1, P2pEventV2, Payload, ProfilerV1, ProfilerV2, ProfilerV3, ProfilerV4, ProfilerV5,
+    PropertiesV8, PropertiesV9, PropertiesV11, PropertiesV12, ProxyOpEvent, StepProgress, TunerV3, TunerV4,
+    TunerV5, TunerV6, VirtualDevice4, VirtualDevice8,
 };
 
 macro_rules! measure {
@@ -79,36 +81,61 @@ fn tuners() -> String {
 fn profilers() -> String {
     let mut out = String::new();
     macro_rules! event {
-        ($type:ty as $name:literal) => {
+        ($type:ty as $name:literal, $coll:ty { $($coll_label:literal $($coll_field:ident).+),* }, $p2p:ty { $($p2p_label:literal $($p2p_field:ident).+),* }) => {
             let payload = offset_of!($type, payload);
             for (label, at) in [
                 ("parent", offset_of!($type, parent)),
                 ("rank", offset_of!($type, rank)),
-                ("coll.sequence", payload + offset_of!(Payload, coll) + offset_of!(CollEvent, sequence)),
-                ("coll.function", payload + offset_of!(CollEvent, function)),
-                ("coll.count", payload + offset_of!(CollEvent, count)),
-                ("coll.algorithm", payload + offset_of!(CollEvent, algorithm)),
-                ("coll.protocol", payload + offset_of!(CollEvent, protocol)),
-                ("p2p.function", payload + offset_of!(P2pEvent, function)),
-                ("p2p.count", payload + offset_of!(P2pEvent, count)),
-                ("p2p.peer", payload + offset_of!(P2pEvent, peer)),
+                $((concat!("coll.", $coll_label), payload + offset_of!($coll, $($coll_field).+)),)*
+                $((concat!("p2p.", $p2p_label), payload + offset_of!($p2p, $($p2p_field).+)),)*
+                ("op.pid", payload + offset_of!(ProxyOpEvent, pid)),
                 ("op.channel", payload + offset_of!(ProxyOpEvent, channel)),
                 ("op.peer", payload + offset_of!(ProxyOpEvent, peer)),
                 ("op.sends", payload + offset_of!(ProxyOpEvent, sends)),
+                ("step", payload + offset_of!(Payload, proxy_step)),
             ] {
                 writeln!(out, "at {} {label} {at}", $name).unwrap();
             }
         };
     }
-    event!(EventV4 as "event4");
-    event!(EventV5 as "event5");
-    event!(EventV5 as "event6");
+    event!(EventV1 as "event1",
+        CollEventV1 { "sequence" sequence, "function" function, "count" count, "algorithm" algorithm, "protocol" protocol, "hash" hash },
+        P2pEventV1 { "function" function, "count" count, "peer" peer, "hash" hash });
+    event!(EventV2 as "event2",
+        CollEventV2 { "sequence" sequence, "function" function, "count" count, "algorithm" algorithm, "protocol" protocol, "hash" hash },
+        P2pEventV2 { "function" p2p.function, "count" p2p.count, "peer" p2p.peer, "hash" hash });
+    event!(EventV3 as "event3",
+        CollEventV3 { "sequence" coll.sequence, "function" coll.function, "count" coll.count, "algorithm" coll.algorithm,
+            "protocol" coll.protocol, "hash" hash },
+        P2pEventV2 { "function" p2p.function, "count" p2p.count, "peer" p2p.peer, "hash" hash });
+    macro_rules! newer {
+        ($type:ty as $name:literal) => {
+            event!($type as $name,
+                CollEvent { "sequence" sequence, "function" function, "count" count, "algorithm" algorithm, "protocol" protocol },
+                P2pEvent { "function" function, "count" count, "peer" peer });
+        };
+    }
+    newer!(EventV4 as "event4");
+    newer!(EventV5 as "event5");
+    newer!(EventV5 as "event6");
+    for version in 1..=3 {
+        writeln!(out, "at state{version} bytes {}", offset_of!(OperationProgress, bytes)).unwrap();
+        writeln!(out, "at state{version} steps {}", offset_of!(OperationProgress, steps)).unwrap();
+        writeln!(out, "bytes state{version} {}", size_of::<usize>()).unwrap();
+    }
+    for version in 4..=6 {
+        writeln!(out, "at state{version} bytes 0").unwrap();
+        writeln!(out, "bytes state{version} {}", size_of::<StepProgress>()).unwrap();
+    }
     macro_rules! profiler {
         ($type:ty as $name:literal) => {
             measure!(out, $type as $name: "name" name, "init" init, "start" start_event, "stop" stop_event, "record" record_event_state,
                 "end" finalize);
         };
     }
+    profiler!(ProfilerV1 as "table1");
+    profiler!(ProfilerV2 as "table2");
+    profiler!(ProfilerV3 as "table3");
     profiler!(ProfilerV4 as "table4");
     profiler!(ProfilerV5 as "table5");
     profiler!(ProfilerV5 as "table6");
@@ -190,6 +217,6 @@ fn all_versions_are_exported() {
     let names: Vec<&str> = names.filter(|name| name.starts_with("nccl")).collect();
     let net = ["v10", "v11", "v12", "v8", "v9"].map(|version| format!("ncclNetPlugin_{version}"));
     let tuner = (3..=6).map(|version| format!("ncclTunerPlugin_v{version}"));
-    let profiler = (4..=6).map(|version| format!("ncclProfiler_v{version}"));
+    let profiler = (1..=6).map(|version| format!("ncclProfiler_v{version}"));
     assert_eq!(names, net.into_iter().chain(profiler).chain(tuner).collect::<Vec<_>>());
 }

@@ -57,7 +57,7 @@ fn without_an_agreement_nccl_chooses_by_itself() {
 /// Where the job asks for it, each rank writes which rank and which rail its messages wait for; else nothing is recorded.
 #[test]
 fn what_ranks_wait_for_is_drawn() {
-    for version in [4, 5, 6] {
+    for version in 1..=6 {
         let folder = tempfile::tempdir().unwrap();
         let settings = [
             ("NCCL_PROFILER_PLUGIN", world::library().display().to_string()),
@@ -72,7 +72,32 @@ fn what_ranks_wait_for_is_drawn() {
         profiler::check(&[0, 1, 2].map(picture));
     }
     let world = World::new(&[0, 1], 1);
-    world.run("unprofiled", &[("RAIL_TEST_PROFILER", "6".to_owned())]);
+    world.run("unprofiled", &[]);
+}
+
+/// Whatever NCCL does: all versions of its interface draw the same of it, with what each of them says. `RAIL_TEST_SEEDS` programs, from
+/// `RAIL_TEST_SEED` on.
+#[test]
+fn every_version_draws_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut player = std::process::Command::new(std::env::current_exe().unwrap());
+    player.args(["as_player", "--exact", "--ignored", "--nocapture", "--test-threads", "1"]);
+    player
+        .env("NCCL_PROFILER_PLUGIN", world::library())
+        .env("RAIL_NCCL_TRACE", folder.path())
+        .env_remove("RANK");
+    let output = player.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+/// The process that calls the profiler: not a test by itself.
+#[test]
+#[ignore = "what another test starts"]
+fn as_player() {
+    let Some(folder) = std::env::var_os("RAIL_NCCL_TRACE") else { return };
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (first, count) = (number("RAIL_TEST_SEED").unwrap_or(1), number("RAIL_TEST_SEEDS").unwrap_or(40));
+    profiler::play_all(&world::library(), folder.as_ref(), first..first + count);
 }
 
 #[test]

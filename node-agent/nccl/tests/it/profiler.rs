@@ -1,185 +1,99 @@
-//! The library's profiler as NCCL loads it, beside real messages.
+//! The library's profiler as NCCL loads it: beside real messages, and as each version of NCCL calls it.
 
-use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use rail_nccl_net::abi::{CollEvent, EventV4, EventV5, Payload, ProfilerV4, ProfilerV5, ProxyOpEvent};
-
-use crate::plugin::{logged, logger};
+use crate::plugin::logged;
 use crate::roles::{Rank, fill, good, setting, until};
 
-/// NCCL's kinds and states.
-const COLL: u64 = 1 << 1;
-const PROXY_OP: u64 = 1 << 3;
-const PROXY_STEP: u64 = 1 << 4;
-const SEND_PEER: c_int = 20;
-const SEND: c_int = 9;
-const RECEIVE: c_int = 10;
+mod calls;
+mod proxy;
+mod random;
+
+use calls::{Calls, Communicator, What};
+use proxy::{Call, Operation};
+pub use random::play_all;
+
 const BYTES: usize = 4 << 20;
 
-fn ok(code: c_int) {
-    assert_eq!(code, 0, "{:?}", logged());
+/// The profiler of the version that the test names, with a communicator.
+fn begin(path: &Path, rank: &Rank) -> (Calls, Communicator) {
+    let calls = Calls::load(path, setting("RAIL_TEST_PROFILER"));
+    let communicator = calls.begin(77, rank.rank as i32, rank.world as i32);
+    (calls, communicator)
 }
 
-enum Table {
-    V4(&'static ProfilerV4),
-    V5(&'static ProfilerV5),
+/// `AllReduce`, as it is numbered, by ring and without flags.
+fn collective(sequence: u64) -> What {
+    What::Coll { sequence, function: 4, algorithm: 1, protocol: 2, count: 99 }
 }
 
-/// The profiler of one version, with a communicator.
-struct Profiler {
-    table: Table,
-    context: *mut c_void,
-    mask: c_int,
-}
-
-impl Profiler {
-    fn begin(path: &Path, rank: &Rank) -> Self {
-        // SAFETY: the library was loaded before, and is never closed.
-        let library = Box::leak(Box::new(unsafe { libloading::Library::new(path) }.unwrap()));
-        let (mut context, mut mask) = (null_mut(), -1);
-        let places = (&raw mut context, &raw mut mask);
-        let number = rank.rank as c_int;
-        let (ranks, name) = (rank.world as c_int, c"name".as_ptr());
-        // SAFETY: symbols of these names are statics of these types; the log function is good for ever, and places live while a call lasts.
-        let table = unsafe {
-            if setting("RAIL_TEST_PROFILER") == 4 {
-                let table = &**library.get::<*const ProfilerV4>(b"ncclProfiler_v4").unwrap();
-                ok(table.init.unwrap()(places.0, places.1, name, 77, 2, ranks, number, logger()));
-                Table::V4(table)
-            } else {
-                let symbol = format!("ncclProfiler_v{}", setting("RAIL_TEST_PROFILER"));
-                let table = &**library.get::<*const ProfilerV5>(symbol.as_bytes()).unwrap();
-                ok(table.init.unwrap()(places.0, 77, places.1, name, 2, ranks, number, logger()));
-                Table::V5(table)
-            }
-        };
-        Self { table, context, mask }
-    }
-
-    fn start(&self, kind: u64, parent: *mut c_void, payload: Payload) -> *mut c_void {
-        let mut handle = null_mut();
-        // SAFETY: the payload is of this kind, and places live while a call lasts.
-        unsafe {
-            match &self.table {
-                Table::V4(table) => {
-                    let mut event = EventV4 { kind: kind as u8, parent, rank: 0, payload };
-                    ok(table.start_event.unwrap()(self.context, &raw mut handle, &raw mut event));
-                }
-                Table::V5(table) => {
-                    let mut event = EventV5 { kind, parent, rank: 0, payload };
-                    ok(table.start_event.unwrap()(self.context, &raw mut handle, &raw mut event));
-                }
-            }
-        }
-        handle
-    }
-
-    fn state(&self, event: *mut c_void, state: c_int, mut bytes: usize) {
-        let record = match &self.table {
-            Table::V4(table) => table.record_event_state,
-            Table::V5(table) => table.record_event_state,
-        };
-        // SAFETY: a number, and a place that lives while the call lasts.
-        ok(unsafe { record.unwrap()(event, state, &raw mut bytes) });
-    }
-
-    fn stop(&self, event: *mut c_void) {
-        let stop = match &self.table {
-            Table::V4(table) => table.stop_event,
-            Table::V5(table) => table.stop_event,
-        };
-        // SAFETY: a number.
-        ok(unsafe { stop.unwrap()(event) });
-    }
-
-    fn end(self) {
-        let finalize = match &self.table {
-            Table::V4(table) => table.finalize,
-            Table::V5(table) => table.finalize,
-        };
-        // SAFETY: a number.
-        ok(unsafe { finalize.unwrap()(self.context) });
-    }
-}
-
-fn collective(sequence: u64) -> Payload {
-    Payload {
-        coll: CollEvent {
-            sequence,
-            function: c"AllReduce".as_ptr(),
-            buffers: [null_mut(); 2],
-            count: 99,
-            root: 0,
-            datatype: c"ncclFloat32".as_ptr(),
-            channels: 1,
-            warps: 1,
-            algorithm: c"RING".as_ptr(),
-            protocol: c"SIMPLE".as_ptr(),
-        },
-    }
-}
-
-fn operation(peer: usize, sends: bool) -> Payload {
-    operation_of(std::process::id() as c_int, peer, sends)
-}
-
-fn operation_of(pid: c_int, peer: usize, sends: bool) -> Payload {
-    let peer = peer as c_int;
-    Payload { proxy_op: ProxyOpEvent { pid, channel: 1, peer, steps: 1, chunk: 1, sends: sends.into() } }
+fn operation(peer: usize, sends: bool) -> What {
+    What::Op { pid: std::process::id() as i32, channel: 1, peer: peer as i32, sends }
 }
 
 /// Messages around a ring, told to the profiler as NCCL's proxy tells them.
 pub fn profile(rank: &mut Rank, path: &Path) {
-    let profiler = Profiler::begin(path, rank);
-    assert_eq!(profiler.mask, 30);
-    assert!(!profiler.context.is_null());
+    let (calls, communicator) = begin(path, rank);
+    assert_eq!(communicator.mask, 30);
+    assert!(!communicator.context.is_null());
     let (sender, receiver) = rank.ring("ring");
     let (next, before) = ((rank.rank + 1) % rank.world, (rank.rank + rank.world - 1) % rank.world);
     for number in 0..6 {
-        let call = profiler.start(COLL, null_mut(), collective(number));
-        let ops = [
-            profiler.start(PROXY_OP, call, operation(next, true)),
-            profiler.start(PROXY_OP, call, operation(before, false)),
-        ];
-        // The payload of a message's event is not read.
-        let steps = ops.map(|op| profiler.start(PROXY_STEP, op, operation(0, false)));
-        assert!([call, ops[0], ops[1], steps[0], steps[1]].iter().all(|handle| !handle.is_null()));
-        profiler.state(steps[0], SEND_PEER, BYTES);
-        profiler.state(steps[1], RECEIVE, 0);
+        let call = Call::begin(&calls, &communicator, collective(number));
+        let begin = |what| Operation::begin(&calls, &communicator, &call, what, 2);
+        let [mut to, mut from] = [begin(operation(next, true)), begin(operation(before, false))];
+        assert!([call.event, to.event, from.event].iter().all(|handle| !handle.is_null()));
+        for each in [&mut to, &mut from] {
+            each.start(0);
+            each.posted(0);
+        }
         let data = fill(rank.rank as u64, number, BYTES);
         let mut room = vec![0; BYTES];
+        to.ready(0);
         let received = rank.receive(receiver, &mut [(&mut room, 0)]);
         let sent = rank.send(sender, &data, 0);
-        profiler.state(steps[0], SEND, BYTES);
+        to.sent(0, BYTES);
         until("a message", || good("test", rank.plugin.test_blind(received)).then_some(()));
-        profiler.stop(steps[1]);
+        from.received(0, BYTES);
+        from.handed(0);
+        from.done(0);
         until("a send", || good("test", rank.plugin.test_blind(sent)).then_some(()));
-        profiler.stop(steps[0]);
-        ops.iter().for_each(|op| profiler.stop(*op));
-        profiler.stop(call);
+        to.done(0);
+        to.end();
+        from.end();
+        call.end(&calls);
         assert!(room == fill(before as u64, number, BYTES));
     }
-    // What this process does for a rank of another one is not of its own communicator.
-    let foreign = std::process::id() as c_int + 1;
-    assert!(profiler.start(PROXY_OP, null_mut(), operation_of(foreign, next, true)).is_null());
-    // What is over, or was never there, is nobody's.
-    profiler.stop(null_mut());
-    assert!(profiler.start(PROXY_STEP, null_mut(), operation(0, false)).is_null());
-    profiler.end();
+    nobodys(&calls, &communicator, next);
+    calls.end(&communicator);
     assert!(logged().iter().any(|(_, line)| line.contains(".trace.json is written")), "{:?}", logged());
     good("closeSend", rank.plugin.close_send(sender));
     good("closeRecv", rank.plugin.close_recv(receiver));
     rank.finish();
 }
 
+/// What is over, or was never there, is nobody's; nor is what this process does for a rank of another one of its own communicator.
+fn nobodys(calls: &Calls, communicator: &Communicator, peer: usize) {
+    let foreign = What::Op { pid: std::process::id() as i32 + 1, channel: 1, peer: peer as i32, sends: true };
+    assert!(calls.start(communicator, null_mut(), foreign).is_null());
+    calls.stop(null_mut());
+    assert!(calls.start(communicator, null_mut(), What::Step(0)).is_null());
+    let nowhere = Communicator { context: null_mut(), ..*communicator };
+    for what in [What::Group, collective(1), operation(peer, true)] {
+        assert!(calls.start(&nowhere, null_mut(), what).is_null(), "{what:?}");
+    }
+}
+
 /// NCCL loads the profiler of its network plugin by itself: that costs nothing where the job does not ask for it.
 pub fn unprofiled(rank: &mut Rank, path: &Path) {
-    let profiler = Profiler::begin(path, rank);
-    assert_eq!((profiler.mask, profiler.context), (0, null_mut()));
-    assert!(profiler.start(COLL, null_mut(), collective(1)).is_null());
-    profiler.end();
+    for version in 1..=6 {
+        let calls = Calls::load(path, version);
+        let communicator = calls.begin(77, rank.rank as i32, rank.world as i32);
+        assert_eq!((communicator.mask, communicator.context), (0, null_mut()), "v{version}");
+        assert!(calls.start(&communicator, null_mut(), collective(1)).is_null());
+        calls.end(&communicator);
+    }
     assert!(!logged().iter().any(|(_, line)| line.contains("written")), "{:?}", logged());
     rank.finish();
 }
