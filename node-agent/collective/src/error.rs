@@ -232,6 +232,9 @@ pub enum Failure {
     /// A rank left (its process ended or detached).
     #[error("rank {0} left")]
     RankGone(Rank),
+    /// A call passed the limit that its rank had given it, so that no rank's can complete; the text says which.
+    #[error("{0}")]
+    Expired(String),
     /// Stopped on request; the text is the reason that was given.
     #[error("stopped: {0}")]
     Stopped(String),
@@ -257,7 +260,9 @@ impl Failure {
             | Failure::Remote { node, .. }
             | Failure::PeerLeft(node) => Some(*node),
             Failure::Timeout { waiting, .. } => waiting.nodes.first().copied(),
-            Failure::BufferGone { .. } | Failure::RankGone(_) | Failure::Stopped(_) => None,
+            Failure::BufferGone { .. } | Failure::RankGone(_) | Failure::Expired(_) | Failure::Stopped(_) => {
+                None
+            }
         }
     }
 
@@ -268,6 +273,7 @@ impl Failure {
             Failure::Mismatch { seq, .. } => (CauseKind::Mismatch, *seq),
             Failure::Shape { .. } => (CauseKind::Shape, 0),
             Failure::Timeout { seq, .. } => (CauseKind::Timeout, *seq),
+            Failure::Expired(_) => (CauseKind::Timeout, 0),
             Failure::PeerLost { .. } => (CauseKind::PeerLost, 0),
             Failure::PeerLeft(_) => (CauseKind::PeerLeft, 0),
             Failure::Protocol { .. } => (CauseKind::Protocol, 0),
@@ -353,7 +359,7 @@ pub enum CauseKind {
     /// Nodes have different configurations: [`Failure::Shape`].
     #[error("configurations differ")]
     Shape = 2,
-    /// An operation did not complete in time: [`Failure::Timeout`].
+    /// An operation did not complete in time: [`Failure::Timeout`], [`Failure::Expired`].
     #[error("an operation timed out")]
     Timeout = 3,
     /// The last rail to a node is gone: [`Failure::PeerLost`].

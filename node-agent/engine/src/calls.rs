@@ -24,8 +24,6 @@ pub(crate) struct Pending {
     pub(crate) operand_bytes: u64,
     /// Its own limit, where the rank gave one.
     pub(crate) deadline: Option<Time>,
-    /// The rank's own limit has passed.
-    pub(crate) timed_out: bool,
 }
 
 /// All calls under way.

@@ -87,7 +87,7 @@ pub(crate) fn lost_peer(failure: &Failure, config: &Config) -> Option<usize> {
 fn code_of(failure: &Failure) -> FailureCode {
     match failure {
         Failure::Mismatch { .. } | Failure::Shape { .. } => FailureCode::Mismatch,
-        Failure::Timeout { .. } => FailureCode::TimedOut,
+        Failure::Timeout { .. } | Failure::Expired(_) => FailureCode::TimedOut,
         Failure::PeerLost { .. } | Failure::PeerLeft(_) => FailureCode::PeerLost,
         Failure::Protocol { .. } => FailureCode::Protocol,
         Failure::BufferGone { .. } => FailureCode::InvalidArgument,

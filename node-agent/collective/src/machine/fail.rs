@@ -21,6 +21,11 @@ impl Machine {
         self.fail(Failure::Stopped(reason.to_owned()));
     }
 
+    /// A call has passed the limit that its rank gave it: fails everything, here and on all peers, as what timed out.
+    pub fn expire(&mut self, reason: &str, _now: Time) {
+        self.fail(Failure::Expired(reason.to_owned()));
+    }
+
     /// Ends everything with a failure, once and for all, and reports it to the peers.
     pub(super) fn fail(&mut self, failure: Failure) {
         if self.failure.is_some() {

@@ -54,10 +54,8 @@ impl Engine {
         match self.machine.post(rank, call, input, output, now) {
             Ok(ticket) => {
                 let deadline = own_deadline(now, post, self.config.op_timeout());
-                let timed_out = false;
                 self.calls.deadlines.extend(deadline.map(|at| (at, ticket)));
-                let pending =
-                    Pending { token, id, call, input, output, target, operand_bytes, deadline, timed_out };
+                let pending = Pending { token, id, call, input, output, target, operand_bytes, deadline };
                 self.calls.pending.insert(ticket, pending);
                 self.calls.first.posted(call.operation, unix_ns);
                 self.count_post(token, rank, operand_bytes, call.operation.is_collective());
@@ -192,10 +190,7 @@ impl Engine {
             Err(failure) => {
                 self.calls.hurt = true;
                 let failure = of_failure(failure, &self.config);
-                Reply::Failed(match done.timed_out {
-                    true => RankFailure { code: FailureCode::TimedOut, ..failure },
-                    false => self.with_lost_rank(failure),
-                })
+                Reply::Failed(self.with_lost_rank(failure))
             }
         };
         self.memory.release(done.input);
@@ -233,12 +228,11 @@ impl Engine {
             expired.push(first.1);
         }
         for ticket in expired {
-            let Some(pending) = self.calls.pending.get_mut(&ticket) else { continue };
-            pending.timed_out = true;
+            let Some(pending) = self.calls.pending.get(&ticket) else { continue };
             let rank = self.ranks.connections.get(&pending.token).and_then(|connection| connection.rank);
             let who = rank.map_or_else(|| "a rank".to_owned(), |rank| format!("rank {rank}"));
             let reason = format!("{} did not complete within the limit that {who} gave", pending.call);
-            self.machine.stop(&reason, now);
+            self.machine.expire(&reason, now);
         }
     }
 }

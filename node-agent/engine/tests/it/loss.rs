@@ -114,6 +114,11 @@ fn a_ranks_own_limit_is_kept() {
     let (code, text) = failure(client.barrier());
     assert_eq!(code, FailureCode::TimedOut);
     assert!(text.contains("limit that rank 0 gave"), "{text}");
+    // Whoever hears of it by its own call, here or on another node, is told the same.
+    let (code, text) = failure(client.barrier());
+    assert_eq!(code, FailureCode::TimedOut, "{text}");
+    let (code, text) = failure(world.attach(1).barrier());
+    assert_eq!(code, FailureCode::TimedOut, "{text}");
 }
 
 #[test]

@@ -92,9 +92,7 @@ class RailWork(dist.Work):
 
     def _named(self, error):
         """The error with the operation's name, and with the words that programs look for in those of PyTorch's own backends."""
-        # A call that passes a rank's limit stops the job, which a rank that has subscribed hears first.
-        late = isinstance(error, errors.Stopped) and "did not complete within the limit" in str(error)
-        if late or isinstance(error, errors.TimedOut):
+        if isinstance(error, errors.TimedOut):
             limit = f"{round(self._limit * 1000)}ms " if self._limit else ""
             named = errors.TimedOut(f"backend rail: Timed out waiting {limit}for {self._title}: {error}")
         elif isinstance(error, (errors.RankLost, errors.PeerLost, errors.EngineLost)):
