@@ -6,11 +6,10 @@ import zlib
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Backend
 
 from .. import errors
 from ..communicator import Communicator
-from .group import RailGroup
+from . import versions
 from .messages import Messages
 from .moves import Moves
 from .ranks import Calls, Part, Whole
@@ -40,8 +39,10 @@ def calls():
 
 def register():
     """Makes PyTorch know the backend; once is enough, twice is no harm."""
-    if dist.is_available() and not hasattr(dist.Backend, NAME.upper()):
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+    if not dist.is_available() or hasattr(dist.Backend, NAME.upper()):
+        return
+    named = {"devices": ["cpu"]} if versions.HAS_DEVICES else {}
+    dist.Backend.register_backend(NAME, _create, extended_api=True, **named)
 
 
 def _create(options, _):
@@ -50,9 +51,11 @@ def _create(options, _):
     # PyTorch makes the default group before it says that there is one.
     default = not dist.is_initialized()
     name = f"{options.group_id}/{_nonce(options.store, size)}"
-    backend = RailBackend(options.group_rank, size, ranks, name, options.timeout, default)
+    backend = RailBackend(options.group_rank, size, ranks, name, options.timeout, default, options.store)
     if isinstance(backend._ranks, Whole) and not isinstance(backend._ranks, Part):
         calls().meet(options.store, size, options.timeout)
+    if not versions.HAS_BACKENDS:
+        return backend
     if _is_alone(options):
         return RailGroup(options.store, options.group_rank, size, backend)
     _alive.add(backend)
@@ -77,11 +80,11 @@ def _is_alone(options):
     )
 
 
-class RailBackend(Reductions, Moves, Messages, Backend):
-    """A process group over the engine: see `railyard.torch`."""
+class Rail(Reductions, Moves, Messages):
+    """The operations of one process group over the engine: see `railyard.torch`."""
 
-    def __init__(self, rank, size, members=(), name="", timeout=None, default=False):
-        Backend.__init__(self, rank, size)
+    def _open(self, rank, size, members=(), name="", timeout=None, default=False):
+        """Takes the ranks of the group. Raises RuntimeError where the engine cannot serve them."""
         self._calls = calls()
         world = self._calls.communicator
         members = list(members) or list(range(size))
@@ -104,24 +107,9 @@ class RailBackend(Reductions, Moves, Messages, Backend):
         self._number = 0
         #: For each thread the operation that is beginning, and its work where the group wants it (`RailGroup`).
         self._made = threading.local()
-        self._options = Backend.Options(NAME, timeout) if timeout is not None else Backend.Options(NAME)
-
-    # PyTorch asks the class for these; without an answer of ours its binding asks itself for ever.
-    supports_splitting = False
-    supports_coalescing = False
-    supports_shrinking = False
-    supports_reconfigure = False
-    supports_window = False
-    supports_abort_hooks = False
-    supports_completion_hooks = False
-    _supports_time_estimate = False
 
     def getBackendName(self):
         return NAME
-
-    @property
-    def options(self):
-        return self._options
 
     def shutdown(self):
         """The group is destroyed; the rank stays attached."""
@@ -138,3 +126,43 @@ class RailBackend(Reductions, Moves, Messages, Backend):
     def _get_sequence_number_for_group(self):
         """How many collectives this rank has begun in the group: where ranks differ, they are out of step."""
         return self._number
+
+
+if versions.HAS_BACKENDS:
+    from torch._C._distributed_c10d import Backend
+
+    from .group import RailGroup
+
+    class RailBackend(Rail, Backend):
+        """What serves a process group of PyTorch's."""
+
+        def __init__(self, rank, size, members=(), name="", timeout=None, default=False, _=None):
+            Backend.__init__(self, rank, size)
+            self._open(rank, size, members, name, timeout, default)
+            self._options = Backend.Options(NAME, timeout) if timeout is not None else Backend.Options(NAME)
+
+        # PyTorch asks the class for these; without an answer of ours its binding asks itself for ever.
+        supports_splitting = False
+        supports_coalescing = False
+        supports_shrinking = False
+        supports_reconfigure = False
+        supports_window = False
+        supports_abort_hooks = False
+        supports_completion_hooks = False
+        _supports_time_estimate = False
+
+        @property
+        def options(self):
+            return self._options
+
+else:
+    from torch._C._distributed_c10d import ProcessGroup
+
+    from .older import OlderGroup
+
+    class RailBackend(OlderGroup, Rail, ProcessGroup):
+        """The process group itself, and what serves it."""
+
+        def __init__(self, rank, size, members=(), name="", timeout=None, default=False, store=None):
+            self._begin_group(store, rank, size)
+            self._open(rank, size, members, name, timeout, default)

@@ -3,8 +3,8 @@
 import functools
 
 import torch
-from torch._C._profiler import _RecordFunctionFast
 
+from . import versions
 from .work import RailWork
 
 
@@ -17,7 +17,7 @@ def operation(title):
             self._made.title = title
             if not torch.autograd._profiler_enabled():
                 return method(self, *arguments, **named)
-            with _RecordFunctionFast(f"rail:{title}", list(_tensors(arguments))):
+            with versions.recorded(f"rail:{title}", list(_tensors(arguments))):
                 return method(self, *arguments, **named)
 
         return call

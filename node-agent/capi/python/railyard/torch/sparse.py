@@ -3,6 +3,7 @@
 import torch
 from torch.distributed import ReduceOp
 
+from . import versions
 from .operand import Bytes
 
 
@@ -27,7 +28,7 @@ def all_reduce(ranks, tensor, op, timeout):
         total = None
         for each, (at, value) in enumerate(zip(every_index(), every_value(), strict=True)):
             stored = int(counts[each])
-            part = torch.sparse_coo_tensor(at[:stored].t(), value[:stored], tensor.shape, check_invariants=False)
+            part = versions.sparse(at[:stored].t(), value[:stored], tensor.shape)
             total = part.coalesce() if total is None else (total + part).coalesce()
         # Not to what `detach` gives: that shares the values it has now, and gets new ones alone.
         tensor.copy_(total)

@@ -3,12 +3,12 @@
 import threading
 
 import torch
-import torch.distributed as dist
 
 from .. import errors
+from . import versions
 
 
-class RailWork(dist.Work):
+class RailWork(versions.Work):
     """One or more calls of the engine that together are one operation of PyTorch.
 
     `finish` runs once after the last of them, on the thread that notices: the library's where the work is asynchronous. `title`, `limit`
