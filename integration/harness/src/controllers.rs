@@ -125,6 +125,25 @@ impl Controllers {
         ready.map_err(|error| format!("{error}\n{}", self.log(which)))
     }
 
+    /// Runs `railctl` as their administrator, and gives what it prints.
+    ///
+    /// # Errors
+    /// What it says where it fails.
+    pub fn railctl(&self, arguments: &[&str]) -> Result<String, String> {
+        let file = |name: &str| self.folder(0).join(name);
+        let mut command = Command::new(binaries::directory()?.join("railctl"));
+        command.args(arguments).arg("--controller").arg(self.addresses());
+        command.env("RAIL_CONFIG", file("config.yaml")).stdin(Stdio::null());
+        for (flag, name) in [("--ca", "ca.pem"), ("--cert", "admin.pem"), ("--key", "admin.key")] {
+            command.arg(flag).arg(file(name));
+        }
+        let output = command.output().map_err(|error| format!("cannot start railctl: {error}"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(format!("railctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    }
+
     /// The administrator's client, of these controllers in this order. Must be called inside a tokio runtime.
     ///
     /// # Errors

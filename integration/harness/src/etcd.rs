@@ -1,6 +1,7 @@
 //! A cluster of real etcd members on loopback: ports and folders of its own, ended with whoever started it.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -8,6 +9,9 @@ use std::{
     process::{Child, Command, Stdio},
     time::Duration,
 };
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde_json::{Value, json};
 
 use crate::wait::eventually;
 
@@ -102,6 +106,29 @@ impl Etcd {
         Ok(())
     }
 
+    /// How often each key that begins so was written since it was made, 1 for once: etcd counts it itself, and nobody's answer has to have arrived.
+    ///
+    /// # Errors
+    /// The first member does not answer, or otherwise than etcd does.
+    pub fn writes(&self, prefix: &str) -> Result<BTreeMap<String, u64>, String> {
+        let member = self.members.first().ok_or("there is no member")?;
+        let mut end = prefix.as_bytes().to_vec();
+        *end.last_mut().ok_or("no prefix")? += 1;
+        let question =
+            json!({"key": BASE64.encode(prefix), "range_end": BASE64.encode(&end), "keys_only": true});
+        let answer = post(member.client, "/v3/kv/range", &question.to_string())
+            .ok_or_else(|| format!("etcd member {} does not answer", member.name))?;
+        let answer: Value =
+            serde_json::from_str(&answer).map_err(|error| format!("etcd answers {answer:?}: {error}"))?;
+        // It leaves out a list that is empty.
+        let keys = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let count = |kept: &Value| {
+            let key = String::from_utf8(BASE64.decode(kept["key"].as_str()?).ok()?).ok()?;
+            Some((key, kept["version"].as_str()?.parse().ok()?))
+        };
+        keys.iter().map(|kept| count(kept).ok_or_else(|| format!("etcd answers {kept}"))).collect()
+    }
+
     /// Which member leads, as it says itself.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
@@ -159,10 +186,24 @@ impl Drop for Etcd {
     }
 }
 
-fn get(from: SocketAddr, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(from).ok()?;
+/// The whole answer to a GET over HTTP/1.0, with its head; `None` if there is none within seconds.
+#[must_use]
+pub fn get(from: SocketAddr, path: &str) -> Option<String> {
+    ask(from, &format!("GET {path} HTTP/1.0\r\n\r\n"))
+}
+
+/// The body of the answer to a POST of JSON.
+fn post(to: SocketAddr, path: &str, body: &str) -> Option<String> {
+    let head =
+        format!("POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
+    let answer = ask(to, &format!("{head}\r\n\r\n{body}"))?;
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+}
+
+fn ask(whom: SocketAddr, request: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(whom).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     Some(answer)

@@ -4,6 +4,7 @@
 //! Everybody has a token and what RBAC gives them, as in a cluster. `cargo xtask lab kube` builds the programs.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{Read as _, Write as _},
     net::SocketAddr,
@@ -14,7 +15,7 @@ use std::{
 
 use proto_rpc::{
     Ca,
-    ca::{CA_LIFETIME, KeyRequest, NODE_LIFETIME},
+    ca::{CA_LIFETIME, NODE_LIFETIME},
 };
 use serde_json::{Value, json};
 
@@ -24,9 +25,15 @@ use crate::{
 };
 
 /// What has to be in the folder of programs.
-pub const PROGRAMS: [&str; 4] = ["kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl"];
+pub const PROGRAMS: [&str; 4] = [API_SERVER, "kubectl", "kube-scheduler", "kube-controller-manager"];
+/// What of it answers without a scheduler and without controllers.
+const ALONE: usize = 2;
+const API_SERVER: &str = "kube-apiserver";
+/// What is noted of calls: all of service accounts, without what was in them, once they are answered.
+const AUDIT: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
+    {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]}"#;
 /// Longest wait for a part to serve, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 /// Controllers that run, by their names of `--controllers`.
 const CONTROLLERS: &str =
     "daemonset-controller,garbage-collector-controller,resourceclaim-controller,serviceaccount-controller";
@@ -57,33 +64,61 @@ pub fn programs() -> Option<PathBuf> {
     Etcd::program().map(|_| folder.into())
 }
 
+/// Why [`Kubernetes`] cannot be had here, with its scheduler and controllers or without; `None` where it can.
+#[must_use]
+pub fn missing(is_whole: bool) -> Option<String> {
+    let Some(folder) = programs() else {
+        let text = "a real Kubernetes needs etcd and RAIL_TEST_KUBE, a folder with its programs (cargo xtask lab kube builds them)";
+        return Some(text.to_owned());
+    };
+    let needed = if is_whole { &PROGRAMS } else { &PROGRAMS[..ALONE] };
+    let missing = needed.iter().find(|name| !folder.join(name).exists())?;
+    Some(format!("RAIL_TEST_KUBE: {} has no {missing}", folder.display()))
+}
+
 impl Kubernetes {
-    /// Starts one with these nodes, each with 64 CPUs and 256 GiB, and waits until pods can be made.
+    /// Starts one with these nodes, each with 128 CPUs, 1 TiB and eight GPUs, and waits until pods can be made.
     ///
     /// # Errors
     /// A program is missing, or does not serve; with the end of its log.
     pub fn up(nodes: &[&str]) -> Result<Self, String> {
+        Self::twice(nodes, CONTROLLERS)
+    }
+
+    /// As [`Self::up`], with these controllers of kube-controller-manager in place of those that claims need, separated by commas. Without any it is the
+    /// API server alone, and pods cannot be made.
+    ///
+    /// # Errors
+    /// As [`Self::up`].
+    pub fn with_controllers(nodes: &[&str], controllers: &str) -> Result<Self, String> {
+        Self::twice(nodes, controllers)
+    }
+
+    fn twice(nodes: &[&str], controllers: &str) -> Result<Self, String> {
         // Another process may have taken a port between its choice and its use.
-        Self::begin(nodes).or_else(|first| {
-            Self::begin(nodes).map_err(|second| format!("{second}; the first time: {first}"))
+        Self::begin(nodes, controllers).or_else(|first| {
+            Self::begin(nodes, controllers).map_err(|second| format!("{second}; the first time: {first}"))
         })
     }
 
-    fn begin(nodes: &[&str]) -> Result<Self, String> {
-        let programs = programs()
-            .ok_or("there is no etcd, or RAIL_TEST_KUBE names no folder with Kubernetes' programs")?;
-        if let Some(missing) = PROGRAMS.iter().find(|name| !programs.join(name).exists()) {
-            return Err(format!("RAIL_TEST_KUBE: {} has no {missing}", programs.display()));
+    fn begin(nodes: &[&str], controllers: &str) -> Result<Self, String> {
+        if let Some(missing) = missing(!controllers.is_empty()) {
+            return Err(missing);
         }
+        let programs = programs().ok_or("RAIL_TEST_KUBE is not set any more")?;
         let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
         let (etcd, address) = (Etcd::start(1, &[])?, free_port()?);
         let mut kubernetes = Self { programs, address, processes: Vec::new(), etcd, folder };
         kubernetes.write_credentials(nodes)?;
         kubernetes.serve()?;
-        kubernetes.control()?;
-        for node in nodes {
-            kubernetes.create(&node_object(node))?;
+        let objects: Vec<Value> = nodes.iter().map(|node| node_object(node)).collect();
+        if !objects.is_empty() {
+            kubernetes.create(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))?;
         }
+        if controllers.is_empty() {
+            return Ok(kubernetes);
+        }
+        kubernetes.control(controllers)?;
         let account = || kubernetes.kubectl(&["get", "serviceaccount", "default"]).ok();
         eventually("the service account of pods", PATIENCE, account)
             .map_err(|error| kubernetes.with_logs(&error))?;
@@ -124,6 +159,14 @@ impl Kubernetes {
         self.run(None, arguments, "")
     }
 
+    /// Runs kubectl as the administrator with an input.
+    ///
+    /// # Errors
+    /// What it says where it fails.
+    pub fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+        self.run(None, arguments, input)
+    }
+
     /// Runs kubectl with a token and an input.
     ///
     /// # Errors
@@ -149,6 +192,43 @@ impl Kubernetes {
         self.run(None, &["create", "--filename=-"], &object.to_string()).map(drop)
     }
 
+    /// What the API server has noted of service accounts' calls, in order: `user`, `verb`, `objectRef` and `responseStatus` of each, as in its audit log.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn audited(&self) -> Result<Vec<Value>, String> {
+        let text = read(&self.path("audit.log"))?;
+        // The last line may be half written.
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// How often each object of a kind was written since it was made, 1 for its making, by what follows this part of its key in etcd: `railyard.io/railjobs/`
+    /// gives `default/train`. A write that changes nothing is none.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub fn writes(&self, kind: &str) -> Result<BTreeMap<String, u64>, String> {
+        let prefix = format!("/registry/{kind}");
+        let named = |(key, count): (String, u64)| (key[prefix.len()..].to_owned(), count);
+        Ok(self.etcd.writes(&prefix)?.into_iter().map(named).collect())
+    }
+
+    /// Kills the API server as a machine that dies does.
+    pub fn kill_api_server(&mut self) {
+        while let Some(at) = self.processes.iter().position(|(name, _)| *name == API_SERVER) {
+            end(&mut self.processes.swap_remove(at).1);
+        }
+    }
+
+    /// Kills the API server, and starts it again at its address and on its data.
+    ///
+    /// # Errors
+    /// It does not serve; with the end of its log.
+    pub fn restart_api_server(&mut self) -> Result<(), String> {
+        self.kill_api_server();
+        self.serve()
+    }
+
     /// The ends of all logs.
     #[must_use]
     pub fn said(&self) -> String {
@@ -171,9 +251,24 @@ impl Kubernetes {
         self.folder.path().join(name)
     }
 
-    fn run(&self, token: Option<&str>, arguments: &[&str], input: &str) -> Result<String, String> {
+    /// Starts kubectl as the administrator, with its output in a pipe, for what takes as long as it likes.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn spawn_kubectl(&self, arguments: &[&str]) -> Result<Child, String> {
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().map_err(|error| format!("kubectl {arguments:?}: {error}"))
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(self.programs.join("kubectl"));
         command.env("HOME", self.folder.path()).env("KUBECONFIG", self.kubeconfig());
+        command
+    }
+
+    fn run(&self, token: Option<&str>, arguments: &[&str], input: &str) -> Result<String, String> {
+        let mut command = self.command();
         command.arg("--request-timeout=20s");
         if let Some(token) = token {
             command.args(["--token", token]);
@@ -201,7 +296,7 @@ impl Kubernetes {
         write(&self.ca(), ca.certificate_pem())?;
         write(&self.path("server.crt"), &leaf.issued.chain_pem)?;
         write(&self.path("server.key"), &leaf.key_pem)?;
-        write(&self.path("accounts.key"), &KeyRequest::generate().map_err(wrong)?.key_pem)?;
+        write(&self.path("audit.yaml"), AUDIT)?;
         let mut lines = String::new();
         for (name, user, group) in CALLERS {
             let token = random_token()?;
@@ -239,17 +334,20 @@ impl Kubernetes {
             format!("--token-auth-file={}", at("tokens.csv")),
             "--authorization-mode=Node,RBAC".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-            format!("--service-account-key-file={}", at("accounts.key")),
-            format!("--service-account-signing-key-file={}", at("accounts.key")),
+            // Tokens of accounts are signed with the server's own key. It reads no public key of such a key, and one of a certificate.
+            format!("--service-account-key-file={}", at("server.crt")),
+            format!("--service-account-signing-key-file={}", at("server.key")),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
             "--allow-privileged=true".to_owned(),
+            format!("--audit-policy-file={}", at("audit.yaml")),
+            format!("--audit-log-path={}", at("audit.log")),
             // It makes new nodes unready until a controller has heard of their kubelets.
             "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
         ];
-        self.start("kube-apiserver", &arguments)?;
+        self.start(API_SERVER, &arguments)?;
         let ready = eventually("kube-apiserver to be ready", PATIENCE, || {
-            let ended = self.processes.iter_mut().any(|(_, child)| !matches!(child.try_wait(), Ok(None)));
-            if ended {
+            let mut servers = self.processes.iter_mut().filter(|(name, _)| *name == API_SERVER);
+            if servers.any(|(_, child)| !matches!(child.try_wait(), Ok(None))) {
                 return Some(Err("kube-apiserver has ended".to_owned()));
             }
             self.kubectl(&["get", "--raw", "/readyz"]).ok().map(|_| Ok(()))
@@ -257,22 +355,26 @@ impl Kubernetes {
         ready.and_then(|ready| ready).map_err(|error| self.with_logs(&error))
     }
 
-    fn control(&mut self) -> Result<(), String> {
+    fn control(&mut self, controllers: &str) -> Result<(), String> {
         let config = |name: &str| format!("--kubeconfig={}", self.path(&format!("{name}.conf")).display());
-        let (scheduler, controllers) = (config("scheduler"), config("controllers"));
+        let (scheduler, manager) = (config("scheduler"), config("controllers"));
         // They serve nobody, and are alone.
         let common =
             |config: String| vec![config, "--leader-elect=false".to_owned(), "--secure-port=0".to_owned()];
         self.start("kube-scheduler", &common(scheduler))?;
-        let mut arguments = common(controllers);
-        arguments.push(format!("--controllers={CONTROLLERS}"));
+        let mut arguments = common(manager);
+        arguments.push(format!("--controllers={controllers}"));
         arguments.push("--use-service-account-credentials=true".to_owned());
         self.start("kube-controller-manager", &arguments)
     }
 
     fn start(&mut self, name: &'static str, arguments: &[String]) -> Result<(), String> {
         let path = self.path(&format!("{name}.log"));
-        let log = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = tied(&self.programs.join(name));
         command.args(arguments).env("HOME", self.folder.path()).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -284,17 +386,19 @@ impl Kubernetes {
 
 impl Drop for Kubernetes {
     fn drop(&mut self) {
-        for (_, child) in self.processes.iter_mut().rev() {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.processes.iter_mut().rev().for_each(|(_, child)| end(child));
     }
+}
+
+fn end(child: &mut Child) {
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// A node as its kubelet would say that it is.
 fn node_object(name: &str) -> Value {
-    let room = json!({"cpu": "64", "memory": "256Gi", "pods": "110"});
+    let room = json!({"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"});
     json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
         "status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]},

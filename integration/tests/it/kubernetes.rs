@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, process::Command, time::Duration};
 
-use integration_harness::{Kubernetes, binaries, eventually, kubernetes::programs};
+use integration_harness::{Kubernetes, binaries, eventually, kubernetes::missing};
 use node_agent_dra_server::{Interface, Server};
 use serde_json::{Value, json};
 
@@ -25,10 +25,8 @@ struct World {
 impl World {
     /// What the page says that somebody does who sets it up; the drivers are started with the tokens that kubelet would give their pods.
     async fn start() -> Option<Self> {
-        if programs().is_none() {
-            println!(
-                "skipped: a real Kubernetes needs etcd and RAIL_TEST_KUBE, a folder with its programs (cargo xtask lab kube builds them)"
-            );
+        if let Some(missing) = missing(true) {
+            println!("skipped: {missing}");
             return None;
         }
         let kubernetes = Kubernetes::up(&NODES).unwrap();
@@ -115,7 +113,9 @@ fn deployed(file: &str) -> String {
 
 /// The driver's pod on a node, as soon as the scheduler has bound it.
 fn pod_on(kubernetes: &Kubernetes, node: &str) -> Option<String> {
-    let pods = kubernetes.get(&["pods", "--namespace=railyard", "--selector=app=rail-dra-driver"]).ok()?;
+    let pods = kubernetes
+        .get(&["pods", "--namespace=railyard", "--selector=app.kubernetes.io/component=dra-driver"])
+        .ok()?;
     let pod = pods["items"].as_array()?.iter().find(|pod| pod["spec"]["nodeName"] == node)?;
     Some(pod["metadata"]["name"].as_str()?.to_owned())
 }

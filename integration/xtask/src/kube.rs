@@ -35,10 +35,16 @@ pub fn run(sources: Option<&Path>) -> Result<ExitCode> {
         eprintln!("Kubernetes cannot be built here: {error}");
         return Ok(ExitCode::from(2));
     }
-    // The driver is built with its own tests, of which none has such a name.
-    let mut tests =
-        process::cargo(["test", "--quiet", "-p", "integration", "-p", "node-agent-dra", "--test", "it"]);
-    tests.args(["--", "kubernetes::", "--show-output"]);
+    // The driver and the operator are built with their own tests, of which none has such a name.
+    let mut tests = process::cargo(["test", "--quiet"]);
+    for room in ["integration", "integration-helm", "node-agent-dra", "controller-kubernetes"] {
+        tests.args(["-p", room]);
+    }
+    tests.args(["--test", "it", "--", "kubernetes::", "kubernetes_operator::", "real_api_server"]);
+    tests.arg("--show-output");
+    if let Ok(go) = tools::go() {
+        tests.env("RAIL_TEST_GO", go);
+    }
     tests.env("RAIL_BIN_DIR", process::target_dir()?.join("debug"));
     chaos::lend(&mut tests);
     if let Err(error) = lend(&mut tests) {

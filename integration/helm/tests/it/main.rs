@@ -9,4 +9,5 @@ mod reach;
 mod refusals;
 mod rendering;
 mod rules;
+mod server;
 mod yaml;
