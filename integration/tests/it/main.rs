@@ -24,6 +24,8 @@ mod house;
 mod inputs;
 mod jobs;
 mod kubernetes;
+mod kubernetes_kueue;
+mod kubernetes_operator;
 mod leftovers;
 mod messages;
 mod netns;
