@@ -39,6 +39,8 @@ pub struct Progress {
 pub enum View {
     /// It was not asked so far.
     Unknown,
+    /// It has not answered, which may be over in a moment.
+    Silent,
     /// It does not answer, or cannot now; why.
     Away(String),
     /// It does not take the object.
@@ -128,6 +130,7 @@ fn deleted(object: &Object, view: &View, steps: &mut Vec<Step>) {
             add(steps, Action::Delete, "the object is deleted");
         }
         View::Gone => add(steps, Action::RemoveFinalizer, "Railyard has it no more"),
+        View::Silent => add(steps, Action::Wait(Pace::Backoff), "Railyard may be back at once"),
         View::Away(why) => {
             write_meaning(object, away(why), "Railyard cannot delete it now", steps);
             add(steps, Action::Wait(Pace::Backoff), "Railyard is away");
@@ -168,6 +171,7 @@ fn asked(object: &Object, view: &View, steps: &mut Vec<Step>) {
         View::Differs(tenant) => differs(object, tenant, steps),
         // What it has may be seen later than it is answered: the same again would be a second one.
         View::Taken => add(steps, Action::Wait(Pace::Soon), "Railyard has just taken it"),
+        View::Silent => add(steps, Action::Wait(Pace::Backoff), "Railyard may be back at once"),
         View::Stopped(_) if !is_handed(object, "") => hand(object, "", steps),
         View::Stopped(progress) => {
             write(object, progress.clone(), seen(object, progress), "whoever stopped it had a reason", steps);

@@ -38,6 +38,8 @@ use crate::{
 
 /// Objects of one kind that are worked on at a time.
 const AT_ONCE: u16 = 16;
+/// An object that Railyard has not answered for so often in a row says so: some ten seconds, in which a controller is started again.
+const SILENT: u32 = 3;
 /// Answers in one pass, at most: ask, apply, and what follows.
 const ROUNDS: usize = 8;
 /// Objects whose failures and last writes are remembered, of each kind.
@@ -177,6 +179,12 @@ impl Room {
         ceiling / 2 + jitter.up_to(ceiling / 2)
     }
 
+    /// Failures in a row.
+    fn failures(&self, uid: &str) -> u32 {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.failures.get(uid).copied().unwrap_or_default()
+    }
+
     fn rival(&self, object: &Object) -> Option<String> {
         if !self.kind.is_single() {
             return None;
@@ -229,6 +237,9 @@ impl Room {
                     }
                     Action::Ask | Action::Apply | Action::Delete => {
                         view = self.call(&action, &object, &mut wanted).await?;
+                        if matches!(view, View::Away(_)) && self.failures(&object.uid) < SILENT {
+                            view = View::Silent;
+                        }
                         goes_on = true;
                     }
                 }

@@ -40,6 +40,7 @@ fn refusal(message: &str) -> Refusal {
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Fine,
+    Silent,
     Away,
     Refused,
 }
@@ -73,6 +74,7 @@ impl World {
     fn answer(&mut self, answer: Answer, call: impl FnOnce(&mut Self) -> View) -> View {
         match answer {
             Answer::Fine => call(self),
+            Answer::Silent => View::Silent,
             Answer::Away => View::Away(format!("no route for {} s", self.count())),
             Answer::Refused => View::Refused(self.refused(false)),
         }
@@ -154,7 +156,11 @@ impl World {
 }
 
 fn away() -> impl Strategy<Value = Answer> {
-    prop_oneof![Just(Answer::Fine), Just(Answer::Away)]
+    prop_oneof![Just(Answer::Fine), Just(Answer::Silent), Just(Answer::Away)]
+}
+
+fn silent() -> impl Strategy<Value = Answer> {
+    prop_oneof![Just(Answer::Fine), Just(Answer::Silent)]
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
@@ -187,6 +193,22 @@ proptest! {
             world.reconcile(&mut fine, usize::MAX);
         }
         prop_assert_eq!((world.writes, world.applies), (writes, applies));
+    }
+
+    #[test]
+    fn three_writes_suffice_where_nobody_is_away_for_long(
+        policy in policy(),
+        answers in proptest::collection::vec(silent(), 0..40),
+        kills in proptest::collection::vec(0..6_usize, 0..20),
+    ) {
+        let mut world = World::new(object(Kind::Tenant, policy));
+        let mut answers = answers.into_iter();
+        for steps in kills {
+            world.reconcile(&mut answers, steps);
+        }
+        world.reconcile(&mut std::iter::repeat(Answer::Fine), usize::MAX);
+        prop_assert!(world.writes <= 3, "{} writes", world.writes);
+        prop_assert_eq!(world.object.status.as_ref().map(|status| status.health), Some(Health::Ready));
     }
 
     #[test]
