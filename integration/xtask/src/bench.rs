@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    lab, peers,
+    kube, lab, peers,
     process::{self, Result},
     sonic, tools, torch,
 };
@@ -107,6 +107,11 @@ fn doors(args: &Args, bench: &mut Command) -> Result<()> {
     process::run(process::cargo(proxy))?;
     for absent in tools::lend_slurm(bench) {
         eprintln!("absent: {absent}");
+    }
+    // Rows K1 and K3 need etcd beside it.
+    match (kube::lend(bench), tools::etcd()) {
+        (Ok(()), Ok(etcd)) => _ = bench.env("RAIL_TEST_ETCD", etcd),
+        (Err(error), _) | (_, Err(error)) => eprintln!("absent: a real Kubernetes: {error}"),
     }
     match torch::python().and_then(|python| torch::tests(&python)) {
         Ok(_) => _ = bench.env("RAIL_BENCH_TOOLS", process::target_dir()?.join("tools")),

@@ -16,8 +16,9 @@ use proto_rpc::{
     RetryPolicy, retry, tls::Trust,
 };
 use proto_wire::v1::{
-    self, agent_message::Body, agent_service_client::AgentServiceClient,
-    enroll_service_client::EnrollServiceClient, node_service_client::NodeServiceClient,
+    self, agent_message::Body, agent_service_client::AgentServiceClient, assignment::DesiredState,
+    controller_message::Body as Order, enroll_service_client::EnrollServiceClient,
+    node_service_client::NodeServiceClient, observation::State,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_stream::wrappers::ReceiverStream;
@@ -46,12 +47,16 @@ pub struct Load {
     /// The folder with the administrator's files, who vouches for the servers.
     #[arg(long)]
     admin: PathBuf,
+    /// Say of every assignment that it is as it should be; otherwise nothing is said of any.
+    #[arg(long)]
+    obey: bool,
 }
 
 /// What one agent dials with.
 struct Agent {
     name: String,
     client: Client,
+    obeys: bool,
 }
 
 impl Load {
@@ -105,7 +110,7 @@ impl Load {
             if joining.len() >= AT_ONCE {
                 agents.extend(joining.join_next().await.map(|done| done.map_err(text)).transpose()?);
             }
-            joining.spawn(join(admin.clone(), self.controller.clone(), site::node_name(at)));
+            joining.spawn(join(admin.clone(), self.controller.clone(), site::node_name(at), self.obey));
         }
         while let Some(done) = joining.join_next().await {
             agents.push(done.map_err(text)?);
@@ -119,7 +124,7 @@ impl Load {
     }
 }
 
-async fn join(admin: Client, controller: Endpoint, name: String) -> Result<Agent, String> {
+async fn join(admin: Client, controller: Endpoint, name: String, obeys: bool) -> Result<Agent, String> {
     let policy = RetryPolicy::default();
     let ask = v1::CreateJoinTokenRequest { node: name.clone(), lifetime: None };
     let made = |_| {
@@ -137,7 +142,25 @@ async fn join(admin: Client, controller: Endpoint, name: String) -> Result<Agent
     let slot = CertificateSlot::new(&joined.certificate_pem, &key.key_pem).map_err(text)?;
     let credentials = Credentials::new(Trust::Ca(joined.ca_pem)).with_certificate(slot);
     let client = Client::new(&[controller], &credentials, &ClientOptions::default()).map_err(text)?;
-    Ok(Agent { name, client: client.without_timeout() })
+    Ok(Agent { name, client: client.without_timeout(), obeys })
+}
+
+/// What a server says at once that does as it is told, with an engine that listens where it says so.
+fn obeyed(assignment: &v1::Assignment) -> v1::Observation {
+    let rails = assignment.placement.as_ref().map(|placement| placement.rails.clone()).unwrap_or_default();
+    let endpoint = |rail: u32| v1::RailEndpoint { rail, address: format!("127.0.0.1:{}", 20_000 + rail) };
+    let state = match assignment.desired() {
+        DesiredState::Stopped => State::Ended,
+        DesiredState::Running => State::Running,
+        DesiredState::Prepared | DesiredState::Unspecified => State::Prepared,
+    };
+    v1::Observation {
+        job_uid: assignment.job_uid.clone(),
+        attempt: assignment.attempt,
+        state: state.into(),
+        endpoints: rails.into_iter().map(endpoint).collect(),
+        ..v1::Observation::default()
+    }
 }
 
 /// Keeps its stream open, with the real agent's waits between two.
@@ -176,6 +199,9 @@ async fn stream(agent: &Agent, connected: &AtomicUsize) -> Result<(), String> {
                 }
             }
             order = orders.message() => match order {
+                Ok(Some(v1::ControllerMessage { body: Some(Order::Assignment(assignment)), .. })) if agent.obeys => {
+                    say.send(message(Body::Observation(obeyed(&assignment)))).await.map_err(text)?;
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => break Ok(()),
                 Err(status) => break Err(status.to_string()),

@@ -37,11 +37,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 const AWAY: Duration = Duration::from_secs(3);
 
 /// The processes that run the agents, with the pipes to and from each.
-struct Agents(Vec<(Child, ChildStdin, BufReader<ChildStdout>)>);
+pub struct Agents(Vec<(Child, ChildStdin, BufReader<ChildStdout>)>);
 
 impl Agents {
-    /// Starts them, and waits until all are connected.
-    fn start(controllers: &Controllers, count: u32) -> Result<Self, String> {
+    /// Starts them with further arguments, and waits until all are connected.
+    ///
+    /// # Errors
+    /// They cannot be started, or do not connect.
+    pub fn start(controllers: &Controllers, count: u32, more: &[&str]) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(text)?;
         let each = count / PROCESSES;
         let mut agents = Self(Vec::new());
@@ -49,7 +52,7 @@ impl Agents {
             let mut command = tied(&program);
             command.args(["agents-load", "--first", &(process * each).to_string()]);
             command.args(["--count", &each.to_string(), "--controller", &controllers.addresses(), "--admin"]);
-            command.arg(controllers.folder(0)).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.arg(controllers.folder(0)).args(more).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().map_err(text)?;
             let pipes = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
             agents.0.push((child, pipes.0, BufReader::new(pipes.1)));
@@ -107,7 +110,7 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let controllers = Controllers::start(1, &[flags.as_slice(), &more, &joining, &at_once].concat())?;
     let pid = controllers.pid(0).ok_or("no controller")?;
     let begin = Instant::now();
-    let mut agents = Agents::start(&controllers, count)?;
+    let mut agents = Agents::start(&controllers, count, &[])?;
     let joined = begin.elapsed().as_secs_f64();
     let runtime = Runtime::new().map_err(text)?;
     let client = {
