@@ -55,6 +55,8 @@ fn a_real_api_server_takes_the_files_of_deploy() {
     }
     let kubernetes = Kubernetes::with_controllers(&[], "").unwrap();
     kubernetes.kubectl(&["create", "namespace", "railyard"]).unwrap();
+    // A pod has an account, which a controller makes that does not run here.
+    kubernetes.kubectl(&["create", "serviceaccount", "default"]).unwrap();
     let folder = root().join("deploy/kubernetes");
     let mut taken = 0;
     for entry in fs::read_dir(&folder).unwrap() {
