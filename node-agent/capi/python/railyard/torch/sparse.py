@@ -1,18 +1,16 @@
 """Sums of sparse tensors: all ranks get the indices and values of all, and add them in the order of ranks."""
 
 import torch
-from torch.distributed import ReduceOp
 
-from . import versions
+from . import types, versions
 from .operand import Bytes
 
 
 def all_reduce(ranks, tensor, op, timeout):
     """Begins it for ranks of a group: what to wait for, and what to do then. Waits for all ranks to come, as nobody knows before how much
     they have."""
-    kind = op.op if hasattr(op, "op") else op
-    if kind != ReduceOp.SUM:
-        raise ValueError(f"backend rail: unsupported reduction operation for sparse tensors: {kind}, only SUM")
+    if not types.is_sum(op):
+        raise ValueError(f"backend rail: unsupported reduction operation for sparse tensors: {types.kind_of(op)}, only SUM")
     if tensor.layout != torch.sparse_coo or tensor.device.type != "cpu":
         raise ValueError(f"backend rail: invalid tensor layout or device: {tensor.layout} on {tensor.device}")
     mine = tensor.detach().coalesce()

@@ -30,6 +30,23 @@ _OPS = {
 }
 
 
+#: Looked up, not compared with: of two kinds of objects for one operation only one knows the other (before 2.0).
+_AVERAGE = {ReduceOp.AVG}
+_SUM = {ReduceOp.SUM}
+
+
+def kind_of(op):
+    """The plain operation of torch.distributed, of whatever stands for one."""
+    kind = op.op if hasattr(op, "op") else op
+    # PyTorch 1.13 gives a bare number where its C++ side calls.
+    return ReduceOp.RedOpType(kind) if isinstance(kind, int) else kind
+
+
+def is_sum(op):
+    """Whether it is the sum."""
+    return kind_of(op) in _SUM
+
+
 @dataclass(frozen=True)
 class Reduction:
     """How tensors of one type are reduced: what they become before, and the engine's dtype and operation for it."""
@@ -42,7 +59,7 @@ class Reduction:
 
 def reduction(tensor, op) -> Reduction:
     """How `tensor` is reduced by `op` of torch.distributed. Raises TypeError or ValueError where it is not possible."""
-    kind = op.op if hasattr(op, "op") else op
+    kind = kind_of(op)
     name = _OPS.get(kind)
     if name is None:
         known = ", ".join(known.name for known in _OPS)
@@ -54,7 +71,7 @@ def reduction(tensor, op) -> Reduction:
         dtype = _COMPLEX[dtype]
     elif dtype == torch.bool:
         # As logical or and logical and; a sum of truths is one.
-        if kind == ReduceOp.AVG:
+        if kind in _AVERAGE:
             raise TypeError(f"backend rail: {kind} of {dtype} is not supported")
         name = {"sum": "max", "prod": "min"}.get(name, name)
         dtype = torch.int32
@@ -63,7 +80,7 @@ def reduction(tensor, op) -> Reduction:
     if dtype not in _NATIVE:
         known = ", ".join(str(known) for known in (*_NATIVE, *sorted(_WIDENED, key=str), *_COMPLEX))
         raise TypeError(f"backend rail: {tensor.dtype} cannot be reduced; supported are {known}")
-    return Reduction(dtype, _library.DTYPES[_NATIVE[dtype]], _library.OPS[name], kind == ReduceOp.AVG)
+    return Reduction(dtype, _library.DTYPES[_NATIVE[dtype]], _library.OPS[name], kind in _AVERAGE)
 
 
 def carrier(nbytes: int) -> tuple[int, int]:
