@@ -81,9 +81,9 @@ fn a_browser_visits_every_page() {
         assert_eq!(answer.code, 0, "{}", answer.stderr);
         answer.stdout.trim().to_owned()
     };
-    let told = fs::read_to_string(cluster.dir().join("controller/controller.json")).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    let url = told["endpoints"][0].as_str().unwrap().replace("127.0.0.1", "localhost");
+    let ready = fs::read_to_string(cluster.dir().join("controller/controller.json")).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let url = ready["endpoints"][0].as_str().unwrap().replace("127.0.0.1", "localhost");
     // What it visits with has to lie beside its packages.
     let program = tools.join("browse.mjs");
     fs::copy(root().join("integration/ui/browse.mjs"), &program).unwrap();

@@ -40,7 +40,15 @@ pub fn run(sources: Option<&Path>) -> Result<ExitCode> {
     for room in ["integration", "integration-helm", "node-agent-dra", "controller-kubernetes"] {
         tests.args(["-p", room]);
     }
-    tests.args(["--test", "it", "--", "kubernetes::", "kubernetes_operator::", "real_api_server"]);
+    tests.args([
+        "--test",
+        "it",
+        "--",
+        "kubernetes::",
+        "kubernetes_operator::",
+        "kubernetes_kueue::",
+        "real_api_server",
+    ]);
     tests.arg("--show-output");
     if let Ok(go) = tools::go() {
         tests.env("RAIL_TEST_GO", go);
