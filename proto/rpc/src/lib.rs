@@ -10,6 +10,7 @@ mod certificate;
 pub mod client;
 pub mod connect;
 pub mod credentials;
+mod cross_site;
 pub mod deadline;
 pub mod endpoint;
 pub mod exposition;

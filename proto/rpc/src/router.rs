@@ -17,7 +17,7 @@ use crate::deadline::DeadlinePolicy;
 use crate::metrics::{Metrics, SecondsBy};
 pub use crate::refusal::{is_grpc, refuse};
 use crate::status::{ErrorClass, RpcError, code_name};
-use crate::{MAX_MESSAGE_BYTES, deadline, trace};
+use crate::{MAX_MESSAGE_BYTES, cross_site, deadline, trace};
 
 /// What happens around every call.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl CallLayers {
 }
 
 /// Merges gRPC services and REST routes (without a fallback of their own) and wraps every call in, from outside
-/// to inside: trace span, time and count, deadline, panics contained, body limit.
+/// to inside: trace span, time and count, calls of other sites refused, deadline, panics contained, body limit.
 pub fn merge(grpc: Routes, rest: Router, layers: &CallLayers) -> Router {
     grpc.into_axum_router()
         .reset_fallback()
@@ -46,6 +46,7 @@ pub fn merge(grpc: Routes, rest: Router, layers: &CallLayers) -> Router {
         .layer(DefaultBodyLimit::max(MAX_MESSAGE_BYTES))
         .layer(from_fn(contain))
         .layer(from_fn_with_state(layers.deadlines, deadline::enforce))
+        .layer(from_fn(cross_site::bar))
         .layer(from_fn_with_state(layers.seconds.clone(), count))
         .layer(from_fn(trace::serve))
 }

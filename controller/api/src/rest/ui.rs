@@ -1,6 +1,11 @@
 //! The web pages, on the same port. Their files say nothing of the cluster, so that nobody is asked who they are; what pages show they ask for
 //! by the API, as whoever looks at them.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
 use axum::{
     Router,
     body::Body,
@@ -9,7 +14,9 @@ use axum::{
     response::Response,
     routing::any,
 };
+use bytes::Bytes;
 use controller_ui::{Asked, answer};
+use proto_rpc::negotiate::{gzip, takes_gzip};
 
 use super::not_allowed;
 
@@ -26,8 +33,18 @@ async fn page(request: Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let asked = Asked { path: request.uri().path(), query, known: known.unwrap_or_default() };
     let found = answer(asked);
+    let packed = if takes_gzip(request.headers()) { packed(found.body) } else { None };
     // The body of an answer to HEAD is left out by the server, which counts it for Content-Length.
-    let mut response = Response::new(Body::from(found.body));
+    let mut response = match packed {
+        Some(packed) => {
+            let mut response = Response::new(Body::from(packed));
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+            response
+        }
+        None => Response::new(Body::from(found.body)),
+    };
     *response.status_mut() = StatusCode::from_u16(found.status).unwrap_or(StatusCode::NOT_FOUND);
     for (name, value) in found.headers {
         if let Ok(value) = HeaderValue::from_str(&value) {
@@ -35,6 +52,23 @@ async fn page(request: Request) -> Response {
         }
     }
     response
+}
+
+/// A file packed, once for all who ask: whoever has no account may ask often. None for what is small.
+fn packed(file: &'static [u8]) -> Option<Bytes> {
+    const LEAST: usize = 1024;
+    /// By their addresses: as many as there are files.
+    static PACKED: Mutex<BTreeMap<usize, Bytes>> = Mutex::new(BTreeMap::new());
+    if file.len() < LEAST {
+        return None;
+    }
+    let mut all = PACKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(packed) = all.get(&file.as_ptr().addr()) {
+        return Some(packed.clone());
+    }
+    let packed = Bytes::from(gzip(file).ok()?);
+    all.insert(file.as_ptr().addr(), packed.clone());
+    Some(packed)
 }
 
 #[cfg(test)]
@@ -45,6 +79,22 @@ mod tests {
     async fn ask(method: Method, path: &str) -> Response {
         let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
         router::<()>().oneshot(request).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn files_go_out_packed_to_those_who_take_that() {
+        let ask = |encoding: &'static str| {
+            let request = Request::get("/ui/app.js").header(header::ACCEPT_ENCODING, encoding);
+            router::<()>().oneshot(request.body(Body::empty()).unwrap())
+        };
+        let (plain, packed) = (ask("identity").await.unwrap(), ask("gzip, br").await.unwrap());
+        assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));
+        assert_eq!(packed.headers()[header::CONTENT_ENCODING], "gzip");
+        assert_eq!(packed.headers()[header::ETAG], plain.headers()[header::ETAG]);
+        let packed = axum::body::to_bytes(packed.into_body(), 1 << 20).await.unwrap();
+        let again = axum::body::to_bytes(ask("gzip").await.unwrap().into_body(), 1 << 20).await.unwrap();
+        let whole = axum::body::to_bytes(plain.into_body(), 1 << 20).await.unwrap();
+        assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < whole.len() && packed == again);
     }
 
     #[tokio::test]
