@@ -123,8 +123,17 @@ _SHORT = {
 
 
 def _is_short(arguments, named):
-    kinds = (torch.Tensor, type(ReduceOp.SUM))
+    kinds = (torch.Tensor, ReduceOp, type(ReduceOp.SUM))
     return "op" in named or "root" in named or any(isinstance(each, kinds) for each in arguments[:2])
+
+
+def _asked_by_torch():
+    """Whether a function of `torch.distributed` asks the caller of this."""
+    try:
+        return sys._getframe(2).f_globals.get("__name__") == _ASKS
+    except ValueError:
+        # A thread of C++ asks, with nothing of Python below.
+        return False
 
 
 def _shared(name):
@@ -134,7 +143,7 @@ def _shared(name):
         if short is not None and _is_short(arguments, named):
             arguments, named = short(*arguments, **named), {}
         work = getattr(super(OlderGroup, self), name)(*arguments, **named)
-        if sys._getframe(1).f_globals.get("__name__") == _ASKS:
+        if _asked_by_torch():
             return work
         return versions.work_of(work.get_future())
 
