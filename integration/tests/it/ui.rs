@@ -82,7 +82,7 @@ fn a_browser_visits_every_page() {
         answer.stdout.trim().to_owned()
     };
     let ready = fs::read_to_string(cluster.dir().join("controller/controller.json")).unwrap();
-    let ready: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&ready).unwrap();
     let url = ready["endpoints"][0].as_str().unwrap().replace("127.0.0.1", "localhost");
     // What it visits with has to lie beside its packages.
     let program = tools.join("browse.mjs");
