@@ -1,9 +1,9 @@
-// What is watched: rows that follow the controller by one stream each, and tell whoever shows them at most once a frame.
+// What is watched: rows that follow the controller by one stream each, and are drawn at most once a frame by whoever shows them.
 
 import { useEffect, useState } from "preact/hooks";
 import type { Client, Job, Node, Watch } from "../../../../cli/clients/typescript/src/index.js";
 
-/** How long a watch that has failed waits before it begins again, in milliseconds: at first, and at most. */
+/** How long a watch that has failed waits before it begins again, in milliseconds: at first, and at most; half of it is by chance. */
 const FIRST = 500;
 const LONGEST = 15_000;
 /** How long rows are followed that nobody shows any more, in milliseconds. */
@@ -33,6 +33,8 @@ export class Live<T extends Row> {
   /** Counts changes. */
   version = 0;
   private readonly shown = new Set<() => void>();
+  /** Those who are called too, but for whom alone nothing is followed. */
+  private readonly beside = new Set<() => void>();
   private watch: Watch<Event> | undefined;
   private drawn = false;
   private following = false;
@@ -56,18 +58,26 @@ export class Live<T extends Row> {
     };
   }
 
-  private end(): void {
+  /** Calls somebody after each change, without that rows are followed for it; gives what ends that. */
+  attend(shown: () => void): () => void {
+    this.beside.add(shown);
+    return () => this.beside.delete(shown);
+  }
+
+  /** Follows nothing any more. */
+  end(): void {
+    clearTimeout(this.ending);
     this.ended = true;
     this.watch?.close();
   }
 
-  private tell(): void {
+  private changed(): void {
     this.version += 1;
     if (this.drawn) return;
     this.drawn = true;
     const draw = () => {
       this.drawn = false;
-      for (const one of [...this.shown]) one();
+      for (const one of [...this.shown, ...this.beside]) one();
     };
     // A page that is not seen has no frames.
     if (document.hidden) setTimeout(draw, 100);
@@ -86,22 +96,24 @@ export class Live<T extends Row> {
         this.trouble = error instanceof Error ? error.message : String(error);
       }
       if (this.ended) break;
-      this.tell();
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      this.changed();
+      await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random() / 2)));
       wait = Math.min(wait * 2, LONGEST);
     }
     this.following = false;
+    this.trouble = "";
+    this.changed();
     if (this.shown.size) void this.follow();
   }
 
   private async take(watch: Watch<Event>, well: () => void): Promise<void> {
-    // What is there comes first; until all of it has come, what was shown stays.
-    const rows = this.synced ? new Map<string, T>() : this.rows;
+    // What is there comes first; until all of it has come, what was shown stays, and nothing is drawn.
+    const rows = new Map<string, T>();
     for await (const event of watch) {
-      well();
-      this.trouble = "";
       const row = this.pick(event);
       if (event.type === "SYNCED") {
+        well();
+        this.trouble = "";
         this.rows = rows;
         this.synced = true;
       } else if (row && event.type === "DELETE") {
@@ -109,7 +121,7 @@ export class Live<T extends Row> {
       } else if (row) {
         rows.set(keyOf(row), row);
       }
-      if (rows === this.rows) this.tell();
+      if (rows === this.rows) this.changed();
     }
   }
 }
@@ -141,6 +153,16 @@ export function useLive<T extends Row>(live: Live<T>, follows = true): number {
   return version;
 }
 
+/** Why live rows may be old; empty while all is well, or nobody follows them. */
+export function useTrouble(live: Live<Job> | Live<Node> | undefined): string {
+  const [trouble, set] = useState(live?.trouble ?? "");
+  useEffect(() => {
+    set(live?.trouble ?? "");
+    return live?.attend(() => set(live.trouble));
+  }, [live]);
+  return trouble;
+}
+
 /** What an asked-for value is at the moment. */
 export interface Asked<T> {
   value: T | undefined;
@@ -149,30 +171,36 @@ export interface Asked<T> {
   again: () => void;
 }
 
-/** Asks when something of `on` changes, and every `everyMs` while the page is seen; the value before stays until the next one is there. */
-export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readonly unknown[], everyMs = 0): Asked<T> {
+/**
+ * Asks when something of `on` changes, and so many milliseconds after each answer, while the page is seen; the value before stays until the
+ * next one is there. `every` may say after each answer how long that is; it then counts as the same, whatever it says. 0: not again.
+ */
+export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readonly unknown[], every: number | (() => number) = 0): Asked<T> {
   const [state, set] = useState<{ value?: T; error?: Error }>({});
-  const [count, ask_again] = useState(0);
+  const [count, setCount] = useState(0);
   useEffect(() => set({}), on);
   useEffect(() => {
     const end = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let first = true;
     const once = async () => {
       try {
-        if (!document.hidden || count === 0) {
+        if (!document.hidden || first) {
+          first = false;
           const value = await ask(end.signal);
           if (!end.signal.aborted) set({ value });
         }
       } catch (error) {
         if (!end.signal.aborted) set((before) => ({ ...before, error: error as Error }));
       }
-      if (everyMs && !end.signal.aborted) timer = setTimeout(once, everyMs);
+      const wait = typeof every === "number" ? every : every();
+      if (wait && !end.signal.aborted) timer = setTimeout(once, wait);
     };
     void once();
     return () => {
       end.abort();
       clearTimeout(timer);
     };
-  }, [...on, count, everyMs]);
-  return { value: state.value, error: state.error, again: () => ask_again((one) => one + 1) };
+  }, [...on, count, typeof every === "number" ? every : "said"]);
+  return { value: state.value, error: state.error, again: () => setCount((one) => one + 1) };
 }

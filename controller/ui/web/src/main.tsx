@@ -2,7 +2,7 @@
 
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { lives, useAsked, useLive, type Lives } from "./live.js";
+import { lives, useAsked, useTrouble, type Lives } from "./live.js";
 import { AuditPage } from "./pages/audit.js";
 import { DoctorPage } from "./pages/doctor.js";
 import { FabricPage } from "./pages/fabric.js";
@@ -22,12 +22,22 @@ const PAGES: [string, string, string][] = [
   ["jobs", "Jobs", "j"],
   ["queue", "Queue", "q"],
   ["tenants", "Tenants", "t"],
-  ["rollouts", "Roll-outs", "r"],
+  ["rollouts", "Rollouts", "r"],
   ["audit", "Audit", "a"],
   ["doctor", "Doctor", "d"],
 ];
 
-function SignIn({ done }: { done: (session: Session) => void }) {
+/** Why somebody has to sign in who was signed in before. */
+function SignedOut({ why }: { why: string | undefined }) {
+  if (why === undefined) return null;
+  return (
+    <p class="note" role="status">
+      You are signed out: the controller no longer takes what you signed in by{why && ` (${why})`}.
+    </p>
+  );
+}
+
+function SignIn({ done, why }: { done: (session: Session) => void; why: string | undefined }) {
   const [token, setToken] = useState("");
   const [state, set] = useState<{ busy?: boolean; error?: Error }>({});
   const submit = async (event: Event) => {
@@ -42,6 +52,7 @@ function SignIn({ done }: { done: (session: Session) => void }) {
   return (
     <main class="sign-in" id="main">
       <h1>Railyard</h1>
+      <SignedOut why={why} />
       <form onSubmit={submit}>
         <label for="token">API token</label>
         <input
@@ -174,12 +185,16 @@ function Health({ session }: { session: Session }) {
   );
 }
 
+/** The rows that a page is drawn from. */
+const DRAWN: Record<string, keyof Lives> = { fabric: "nodes", jobs: "jobs", queue: "jobs", doctor: "nodes" };
+
 /** What is amiss with the stream that the page is drawn from. */
-function Trouble({ live }: { live: Lives["jobs"] }) {
-  useLive(live);
-  return live.trouble ? (
+function Trouble({ page, live }: { page: string; live: Lives }) {
+  const rows = DRAWN[page];
+  const trouble = useTrouble(rows && live[rows]);
+  return trouble ? (
     <p class="banner" role="status">
-      ▲ what is shown may be old: {live.trouble}; trying again
+      ▲ what is shown may be old: {trouble}; trying again
     </p>
   ) : null;
 }
@@ -211,6 +226,13 @@ function Page({ page, rest, ...props }: PageProps & { page: string; rest: string
 function Frame({ session }: { session: Session }) {
   const { page, rest } = useRoute();
   const live = useMemo(() => lives(session.client), [session]);
+  useEffect(
+    () => () => {
+      live.jobs.end();
+      live.nodes.end();
+    },
+    [live],
+  );
   const keys = useRef<HTMLDialogElement>(null);
   useKeys(() => keys.current?.showModal());
   const title = PAGES.find(([one]) => one === page)?.[1] ?? page;
@@ -250,7 +272,7 @@ function Frame({ session }: { session: Session }) {
           )}
         </div>
       </header>
-      {page === "jobs" && <Trouble live={live.jobs} />}
+      <Trouble page={page} live={live} />
       <main id="main" tabIndex={-1}>
         <Page page={page} rest={rest} session={session} live={live} />
       </main>
@@ -262,14 +284,24 @@ function Frame({ session }: { session: Session }) {
 function App() {
   const [session, set] = useState<Session | undefined>();
   const [state, setState] = useState<"asking" | "out" | Error>("asking");
+  const [why, setWhy] = useState<string>();
+  const enter = (found: Session) => {
+    found.onRefused((why) => {
+      setWhy(why);
+      setState("out");
+      set(undefined);
+    });
+    setWhy(undefined);
+    set(found);
+  };
   useEffect(() => {
-    resume().then(
-      (found) => (found ? set(found) : setState("out")),
+    resume(setWhy).then(
+      (found) => (found ? enter(found) : setState("out")),
       (error: Error) => setState(error),
     );
   }, []);
   if (session) return <Frame session={session} />;
-  if (state === "out") return <SignIn done={set} />;
+  if (state === "out") return <SignIn done={enter} why={why} />;
   return (
     <main class="sign-in" id="main">
       <h1>Railyard</h1>

@@ -228,13 +228,13 @@ export function useWindow<E extends HTMLElement>(): { ref: { current: E | null }
   useEffect(() => {
     const element = ref.current;
     if (!element) return undefined;
-    const look = () => set({ top: element.scrollTop, height: element.clientHeight });
-    const observer = new ResizeObserver(look);
+    const measure = () => set({ top: element.scrollTop, height: element.clientHeight });
+    const observer = new ResizeObserver(measure);
     observer.observe(element);
-    element.addEventListener("scroll", look, { passive: true });
+    element.addEventListener("scroll", measure, { passive: true });
     return () => {
       observer.disconnect();
-      element.removeEventListener("scroll", look);
+      element.removeEventListener("scroll", measure);
     };
   }, []);
   return { ref, ...seen };

@@ -1,6 +1,7 @@
 // Who looks at the pages: by a certificate that the browser shows, or a token that was pasted. A token lives as long as the tab.
 
-import { ApiError, Client, type WhoAmIResponse } from "../../../../cli/clients/typescript/src/index.js";
+import { ofAnswer } from "../../../../cli/clients/typescript/src/answers.js";
+import { ApiError, Client, fetching, type Transport, type WhoAmIResponse } from "../../../../cli/clients/typescript/src/index.js";
 
 const KEPT = "railyard.token";
 
@@ -12,13 +13,34 @@ export interface Session {
   token: boolean;
   /** Whether their role may make a call, as `JobService/CancelJob`. What is somebody else's may be refused all the same. */
   may(call: string): boolean;
+  /** Calls somebody, once, when the controller no longer knows who this is, with the reason. */
+  onRefused(refused: (why: string) => void): void;
+}
+
+/** What a refusal says; empty where it says nothing. */
+async function reason(answer: Response): Promise<string> {
+  try {
+    return ofAnswer(JSON.parse(await answer.text()), answer.status, "").text;
+  } catch {
+    return "";
+  }
 }
 
 async function begin(token: string | undefined): Promise<Session> {
-  const client = new Client({ token });
+  let refused: ((why: string) => void) | undefined;
+  const transport: Transport = async (endpoint, target, sent) => {
+    const answer = await fetching(endpoint, target, sent);
+    if (answer.status === 401 && refused) {
+      void reason(answer.clone()).then(refused);
+      refused = undefined;
+      if (token !== undefined) sessionStorage.removeItem(KEPT);
+    }
+    return answer;
+  };
+  const client = new Client({ token, transport });
   const who = await client.tenants.whoAmI({ timeoutMs: 15_000 });
   const calls = new Set(who.mayCall ?? []);
-  return { client, who, token: token !== undefined, may: (call) => calls.has(`/rail.v1.${call}`) };
+  return { client, who, token: token !== undefined, may: (call) => calls.has(`/rail.v1.${call}`), onRefused: (call) => (refused = call) };
 }
 
 /** The token that this tab has. */
@@ -26,13 +48,15 @@ function kept(): string | undefined {
   return sessionStorage.getItem(KEPT) ?? undefined;
 }
 
-/** Somebody by what the browser has: the tab's token, else a certificate; undefined where neither is there or good. */
-export async function resume(): Promise<Session | undefined> {
+/** Somebody by what the browser has: the tab's token, else a certificate; undefined where neither is there or good. `refused`: the token is not. */
+export async function resume(refused: (why: string) => void): Promise<Session | undefined> {
+  const token = kept();
   try {
-    return await begin(kept());
+    return await begin(token);
   } catch (error) {
     if (!(error instanceof ApiError) || (error.code !== 401 && error.code !== 403)) throw error;
     sessionStorage.removeItem(KEPT);
+    if (token !== undefined) refused(error.text);
     return undefined;
   }
 }

@@ -12,31 +12,55 @@ interface Line {
 
 /** Lines that are kept; the oldest go first. */
 const MOST = 50_000;
+/** Characters that are kept of all lines, and of one line at most: what is longer is several. */
+const ALL = 32 << 20;
+const LONGEST = 64 << 10;
 const ROW = 18;
 
 /** Lines of one stream: a part of a line waits for its rest. */
 class Lines {
   lines: Line[] = [];
   dropped = 0;
+  private size = 0;
   private readonly parts = new Map<string, { decoder: TextDecoder; text: string }>();
 
   take(rank: number, stream: string, data: Uint8Array): void {
     const key = `${rank}/${stream}`;
     const part = this.parts.get(key) ?? { decoder: new TextDecoder(), text: "" };
-    const texts = (part.text + part.decoder.decode(data, { stream: true })).split("\n");
+    // Only what is new is searched for ends of lines.
+    const texts = part.decoder.decode(data, { stream: true }).split("\n");
+    texts[0] = part.text + (texts[0] ?? "");
     part.text = texts.pop() ?? "";
     this.parts.set(key, part);
-    for (const text of texts) this.lines.push({ rank, stream, text });
-    if (this.lines.length > MOST * 1.2) {
-      this.dropped += this.lines.length - MOST;
-      this.lines = this.lines.slice(-MOST);
-    }
+    for (const text of texts) this.add(rank, stream, this.cut(rank, stream, text));
+    part.text = this.cut(rank, stream, part.text);
+    if (this.lines.length > MOST * 1.2 || this.size > ALL * 1.2) this.drop();
+  }
+
+  private add(rank: number, stream: string, text: string): void {
+    this.lines.push({ rank, stream, text });
+    this.size += text.length;
+  }
+
+  /** Adds the beginning of what is too long for one line; gives the rest. */
+  private cut(rank: number, stream: string, text: string): string {
+    let at = 0;
+    for (; text.length - at > LONGEST; at += LONGEST) this.add(rank, stream, text.slice(at, at + LONGEST));
+    return at ? text.slice(at) : text;
+  }
+
+  /** The oldest lines go, until what is left is few and small enough. */
+  private drop(): void {
+    let first = 0;
+    for (; this.lines.length - first > MOST || this.size > ALL; first += 1) this.size -= this.lines[first]?.text.length ?? 0;
+    this.dropped += first;
+    this.lines = this.lines.slice(first);
   }
 
   end(): void {
     for (const [key, { text }] of this.parts) {
       const [rank, stream] = key.split("/") as [string, string];
-      if (text) this.lines.push({ rank: Number(rank), stream, text });
+      if (text) this.add(Number(rank), stream, text);
     }
     this.parts.clear();
   }

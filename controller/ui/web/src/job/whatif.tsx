@@ -7,11 +7,17 @@ import { go, jobPage } from "../route.js";
 import type { Session } from "../session.js";
 import { Holders, Relaxations, Start } from "./explained.js";
 
+/** What runs, without what the controller sets. */
+function without<T extends { envHidden?: boolean }>(given: T): Omit<T, "envHidden"> {
+  const { envHidden: _, ...rest } = given;
+  return rest;
+}
+
 /** The file that makes a job like this one: without what the controller sets. */
 function fileOf(job: Job): string {
   const { name, labels } = job.metadata ?? {};
-  const { envHidden: _, ...command } = job.spec?.command ?? {};
-  const spec = { ...job.spec, ...(job.spec?.command ? { command } : {}) };
+  const { command, allocation } = job.spec ?? {};
+  const spec = { ...job.spec, ...(command && { command: without(command) }), ...(allocation && { allocation: without(allocation) }) };
   return JSON.stringify({ apiVersion: "rail/v1", kind: "Job", metadata: { generateName: `${(name ?? "job").slice(0, 50)}-`, labels }, spec }, null, 2);
 }
 
@@ -52,6 +58,8 @@ export function WhatIf({ job, session }: { job: Job; session: Session }) {
   const [state, set] = useState<{ busy?: boolean; plan?: PlanJobResponse; error?: Error }>({});
   const admin = session.who.role === "ADMIN";
   const params = admin ? { onBehalfOf: job.metadata?.tenant } : {};
+  // The values are empty then, and a job that is submitted so would run with empty ones.
+  const hidden = !!(job.spec?.command?.envHidden || job.spec?.allocation?.envHidden);
   const parsed = (): Job => JSON.parse(text) as Job;
   const plan = async () => {
     set({ busy: true });
@@ -77,7 +85,7 @@ export function WhatIf({ job, session }: { job: Job; session: Session }) {
           <button type="button" disabled={text === original} onClick={() => setText(original)}>
             As it is
           </button>
-          {session.may("JobService/CreateJob") && (
+          {session.may("JobService/CreateJob") && !hidden && (
             <Act
               name="Submit as a new job"
               ask="Submit this file as a new job?"
@@ -88,6 +96,12 @@ export function WhatIf({ job, session }: { job: Job; session: Session }) {
             />
           )}
         </p>
+        {session.may("JobService/CreateJob") && hidden && (
+          <p class="note">
+            It cannot be submitted from here: values of its environment are not shown to you, so that this file has empty ones. Submit the file that the job was made
+            from.
+          </p>
+        )}
         <div role="status">
           {state.plan && <Outcome of={state.plan} />}
           <Fault of={state.error} />

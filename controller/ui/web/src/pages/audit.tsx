@@ -1,6 +1,6 @@
 // Who changed what, and who was refused: the newest first, page by page; the filter is in the address.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { AuditRecord } from "../../../../../cli/clients/typescript/src/index.js";
 import type { PageProps } from "../page.js";
 import { Fault, Mark, Panel, Table, Time } from "../parts.js";
@@ -38,21 +38,31 @@ export function AuditPage({ session }: PageProps) {
   const [rows, setRows] = useState<AuditRecord[]>([]);
   const [next, setNext] = useState<string | undefined>("");
   const [error, setError] = useState<Error>();
+  const [busy, setBusy] = useState(false);
   const text = query.toString();
-  const load = async (token: string, signal?: AbortSignal) => {
+  /** Ends what was asked for by an earlier filter. */
+  const filter = useRef(new AbortController());
+  const load = async (token: string) => {
+    const { signal } = filter.current;
+    setBusy(true);
     const get = (name: string) => query.get(name) || undefined;
     try {
       const found = await session.client.audit.list({ who: get("who"), rpc: get("rpc"), tenant: get("tenant"), decision: get("decision"), pageSize: 100, pageToken: token || undefined, signal });
+      if (signal.aborted) return;
       setRows((before) => (token ? [...before, ...(found.records ?? [])] : (found.records ?? [])));
       setNext(found.nextPageToken || undefined);
       setError(undefined);
     } catch (error) {
-      if (!signal?.aborted) setError(error as Error);
+      if (!signal.aborted) setError(error as Error);
     }
+    if (!signal.aborted) setBusy(false);
   };
   useEffect(() => {
     const end = new AbortController();
-    const timer = setTimeout(() => void load("", end.signal), 150);
+    filter.current = end;
+    // What is older by the filter before is not what is older by this one.
+    setNext("");
+    const timer = setTimeout(() => void load(""), 150);
     return () => {
       clearTimeout(timer);
       end.abort();
@@ -99,7 +109,7 @@ export function AuditPage({ session }: PageProps) {
         </Table>
         {next && (
           <p class="actions">
-            <button type="button" onClick={() => void load(next)}>
+            <button type="button" disabled={busy} onClick={() => void load(next)}>
               Older records
             </button>
           </p>

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import type { Node } from "../../../../../cli/clients/typescript/src/index.js";
-import { useAsked, useLive } from "../live.js";
+import { useAsked, useLive, type Lives } from "../live.js";
 import type { PageProps } from "../page.js";
 import { Fault, many, Mark, Panel, Reasons, Table } from "../parts.js";
 import { nodePage } from "../route.js";
@@ -56,8 +56,8 @@ function examine(found: Found, node: Node): void {
     for (const one of health.conditions ?? []) found.say(SEVERITY[one.severity ?? ""] ?? "note", one.code ?? "", one.message ?? "", "", name, health.device);
   }
   for (const port of inventory?.qos ?? []) {
-    if (port.state === "FAILED") found.say("slow", "QosFailed", `class of service: ${port.message}`, "mend it, then resume the roll-out", name, port.device);
-    if (port.state === "DIFFERS") found.say("slow", "QosDiffers", `class of service: ${port.message}`, "see the roll-outs page", name, port.device);
+    if (port.state === "FAILED") found.say("slow", "QosFailed", `class of service: ${port.message}`, "mend it, then resume the rollout", name, port.device);
+    if (port.state === "DIFFERS") found.say("slow", "QosDiffers", `class of service: ${port.message}`, "see the rollouts page", name, port.device);
   }
   for (const one of inventory?.findings ?? []) found.say(one.code === "PcieDegraded" ? "slow" : "note", one.code ?? "", one.message ?? "", "", name, one.scope);
   for (const one of inventory?.isolation?.features ?? []) {
@@ -82,6 +82,14 @@ function Subjects({ of }: { of: Line["subjects"] }) {
   );
 }
 
+/** Whether there is a fault, as far as that is known. */
+function Verdict({ live, faults }: { live: Lives; faults: number }) {
+  if (!live.nodes.synced) return <>asking for servers…</>;
+  if (faults) return <Mark tone="bad">{many(faults, "fault")}</Mark>;
+  if (live.nodes.trouble) return <Mark tone="warn">no fault was known before servers were lost sight of</Mark>;
+  return <Mark tone="ok">no fault</Mark>;
+}
+
 /** The page. */
 export function DoctorPage({ session, live }: PageProps) {
   const version = useLive(live.nodes);
@@ -97,7 +105,9 @@ export function DoctorPage({ session, live }: PageProps) {
     <div class="page">
       <div class="bar">
         <h1>Doctor</h1>
-        <p role="status">{!live.nodes.synced ? "asking for servers…" : faults ? <Mark tone="bad">{many(faults, "fault")}</Mark> : <Mark tone="ok">no fault</Mark>}</p>
+        <p role="status">
+          <Verdict live={live} faults={faults} />
+        </p>
         <p class="quiet">
           {many(live.nodes.rows.size, "server")} · controller {health.value?.version} leads as {health.value?.leader}, term {health.value?.epoch}
         </p>
@@ -125,7 +135,7 @@ export function DoctorPage({ session, live }: PageProps) {
             ))}
           </Table>
         ) : (
-          <p class="quiet">Nothing is known against any of them.</p>
+          <p class="quiet">{live.nodes.synced ? "Nothing is known against any of them." : "…"}</p>
         )}
       </Panel>
       {switches.length > 0 && (

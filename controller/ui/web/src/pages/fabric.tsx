@@ -19,9 +19,13 @@ const KINDS: Record<number, [string, string]> = {
 /** Of more servers no stream is followed, whose heartbeats alone would keep a browser busy. */
 const FOLLOWED = 4000;
 
+/** How often the topology is asked for again, in milliseconds: where a stream says of changes, and where none does. */
+const [SELDOM, OFTEN] = [60_000, 10_000];
+
 /** Asks for the topology again after nodes have changed: not more often than it takes ten times as long to ask. */
 function useTopology({ session, live }: PageProps) {
   const took = useRef(0);
+  const every = useRef(OFTEN);
   const [few, setFew] = useState(false);
   const version = useLive(live.nodes, few);
   const asked = useAsked(
@@ -32,9 +36,11 @@ function useTopology({ session, live }: PageProps) {
       const made = model(found, aspect);
       took.current = performance.now() - begun;
       setFew(made.names.length <= FOLLOWED);
+      every.current = made.names.length <= FOLLOWED ? SELDOM : OFTEN;
       return { made, findings: found.findings ?? [] };
     },
     [session],
+    () => Math.max(every.current, took.current * 10),
   );
   // Heartbeats change nothing that is drawn.
   const state = useMemo(() => {
@@ -57,13 +63,6 @@ function useTopology({ session, live }: PageProps) {
     const timer = setTimeout(asked.again, Math.max(100, took.current * 10));
     return () => clearTimeout(timer);
   }, [state, live.nodes.synced]);
-  // Where there is no stream, it is asked for again and again.
-  const many = asked.value !== undefined && !few;
-  useEffect(() => {
-    if (!many) return undefined;
-    const timer = setTimeout(asked.again, Math.max(10_000, took.current * 10));
-    return () => clearTimeout(timer);
-  }, [many, asked.value]);
   return asked;
 }
 
@@ -240,7 +239,7 @@ export function FabricPage(props: PageProps) {
   const of = topology.value?.made;
   const name = query.get("node") ?? "";
   const number = of?.numbers.get(name);
-  const port = of && number !== undefined ? { node: number, rail: Math.min(Number(query.get("rail") ?? 0) || 0, of.rails - 1) } : undefined;
+  const port = of && number !== undefined ? { node: number, rail: Math.max(0, Math.min(Math.trunc(Number(query.get("rail") ?? 0)) || 0, of.rails - 1)) } : undefined;
   const node = useAsked((signal) => (name ? session.client.nodes.get(name, { signal }) : Promise.resolve(undefined)), [session, name], 3000);
   const shows = query.get("shows") === "use" ? "use" : "health";
   const again = () => {
@@ -275,7 +274,7 @@ export function FabricPage(props: PageProps) {
           <label class="sr" for="find-node">
             Find a node
           </label>
-          <input id="find-node" name="node" type="search" placeholder="find a node" value={name} />
+          <input key={name} id="find-node" name="node" type="search" placeholder="find a node" defaultValue={name} />
         </form>
         <p class="legend">
           {shows === "health" ? (

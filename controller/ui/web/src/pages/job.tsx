@@ -1,7 +1,7 @@
 // One job: where it is in its life, what is in its way, where its ranks are, what rails carry, what it writes, and what if it asked for less.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
-import type { ExplainJobResponse, Job, NodeRails } from "../../../../../cli/clients/typescript/src/index.js";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ApiError, type ExplainJobResponse, type Job, type NodeRails } from "../../../../../cli/clients/typescript/src/index.js";
 import { Explained } from "../job/explained.js";
 import { Logs } from "../job/logs.js";
 import { Timeline } from "../job/timeline.js";
@@ -149,6 +149,16 @@ function Head({ job, session }: { job: Job; session: Session }) {
   );
 }
 
+/** Asks for a job again when another one of its name has come, or when it has vanished. */
+function useSame(uid: string | undefined, asked: string | undefined, again: () => void): void {
+  const before = useRef<string>();
+  useEffect(() => {
+    const was = before.current;
+    before.current = uid;
+    if (asked !== undefined && uid !== asked && (uid ?? was) !== undefined) again();
+  }, [uid, asked]);
+}
+
 /** A job's state and its rails change while it lives; what is asked for beside the watch is asked for again then. */
 export function JobPage({ session, live, tenant, name }: PageProps & { tenant: string; name: string }) {
   useLive(live.jobs);
@@ -158,14 +168,17 @@ export function JobPage({ session, live, tenant, name }: PageProps & { tenant: s
   // Before the stream has come to it, and for what is not in it.
   const asked = useAsked((signal) => client.job(name, { ...params, signal }), [session, tenant, name]);
   const handle = asked.value;
-  const job = watched ?? handle?.document;
+  useSame(watched?.metadata?.uid, handle?.document.metadata?.uid, asked.again);
+  const gone = asked.error instanceof ApiError && asked.error.code === 404;
+  const job = watched ?? (gone ? undefined : handle?.document);
+  const uid = job?.metadata?.uid;
   const ended = ENDED.includes(job?.status?.phase ?? "");
   const phase = job?.status?.phase ?? "";
-  const explained = useAsked((signal) => client.jobs.explain(name, { ...params, signal }), [session, tenant, name], ended ? 0 : 2000);
-  useEffect(explained.again, [phase]);
+  const explained = useAsked((signal) => client.jobs.explain(name, { ...params, signal }), [session, tenant, name], ended || gone ? 0 : 2000);
+  useEffect(explained.again, [phase, uid]);
   if (!job) return asked.error ? <Fault of={asked.error} /> : <p class="quiet">asking for the job…</p>;
   return (
-    <div class="page job">
+    <div key={uid} class="page job">
       <Head job={job} session={session} />
       <Timeline job={job} />
       <div class="columns-2">
@@ -179,7 +192,7 @@ export function JobPage({ session, live, tenant, name }: PageProps & { tenant: s
           <Rails explained={explained.value} />
         </div>
       </div>
-      {handle && (job.status?.placement || job.status?.startTime || ended) && <Logs handle={handle} ranks={job.status?.placement?.ranks?.length ?? 0} />}
+      {handle && handle.document.metadata?.uid === uid && (job.status?.placement || job.status?.startTime || ended) && <Logs handle={handle} ranks={job.status?.placement?.ranks?.length ?? 0} />}
     </div>
   );
 }

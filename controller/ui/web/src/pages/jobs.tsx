@@ -55,12 +55,26 @@ function has(job: Job, words: string[]): boolean {
   });
 }
 
-const SORTS: Record<string, (one: Job, other: Job) => number> = {
-  submitted: (one, other) => (other.status?.submitTime ?? "").localeCompare(one.status?.submitTime ?? ""),
-  name: (one, other) => (one.metadata?.name ?? "").localeCompare(other.metadata?.name ?? ""),
-  size: (one, other) => gpus(other) - gpus(one) || nodes(other) - nodes(one),
-  phase: (one, other) => PHASES.indexOf(one.status?.phase ?? "PENDING") - PHASES.indexOf(other.status?.phase ?? "PENDING"),
+/** The last one first. */
+function submitted(job: Job): number {
+  return -(instant(job.status?.submitTime) || 0);
+}
+
+/** What jobs are sorted by, the smallest first. */
+const SORTS: Record<string, (job: Job) => number | string> = {
+  submitted,
+  name: (job) => job.metadata?.name ?? "",
+  size: (job) => -(gpus(job) * 1e6 + nodes(job)),
+  phase: (job) => PHASES.indexOf(job.status?.phase ?? "PENDING"),
 };
+
+/** Sorted; the key of each is made once. */
+function sorted(jobs: Job[], by: string): Job[] {
+  const key = SORTS[by] ?? submitted;
+  const keyed = jobs.map((job): [number | string, Job] => [key(job), job]);
+  keyed.sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
+  return keyed.map(([, job]) => job);
+}
 
 /** How long it has run, or waited. */
 function age(job: Job, now: number): string {
@@ -142,7 +156,7 @@ export function JobsPage({ live }: PageProps) {
   const filter = useMemo(() => read(new URLSearchParams(text)), [text]);
   const rows = useMemo(() => {
     const found = all.filter((job) => (!filter.phases.size || filter.phases.has(job.status?.phase ?? "PENDING")) && has(job, filter.text));
-    return found.sort(SORTS[filter.sort] ?? SORTS["submitted"]);
+    return sorted(found, filter.sort);
   }, [all, filter]);
   const count = useMemo(() => {
     const found = new Map<string, number>();

@@ -131,7 +131,7 @@ export function QueuePage({ session, live }: PageProps) {
         </p>
       </div>
       <Panel title="Plan" wide>
-        {all.length ? <Gantt all={all} now={now} /> : <p class="quiet">Nothing runs or waits.</p>}
+        {all.length ? <Gantt all={all} now={now} /> : <p class="quiet">{live.jobs.synced ? "Nothing runs or waits." : "asking for jobs…"}</p>}
       </Panel>
       <Panel title="Order" wide>
         {standings.length ? (

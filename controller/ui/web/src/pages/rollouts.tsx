@@ -48,7 +48,7 @@ function Steer({ state, may, run }: { state: string | undefined; may: boolean; r
   if (state === "UNDER_WAY") acts.push(["PAUSE", "Pause", "Begin no further change? What is on trial is ended first.", false]);
   if (state === "PAUSED") acts.push(["RESUME", "Go on", "Go on with the next change?", false]);
   if (state !== "CANCELLED") acts.push(["ROLL_BACK", "Roll back", "Roll out the profile before this one?", true]);
-  if (state === "UNDER_WAY" || state === "PAUSED") acts.push(["CANCEL", "Cancel", "End this roll-out? What has been changed stays.", true]);
+  if (state === "UNDER_WAY" || state === "PAUSED") acts.push(["CANCEL", "Cancel", "End this rollout? What has been changed stays.", true]);
   return (
     <p class="actions">
       {acts.map(([action, name, ask, danger]) => (
@@ -143,7 +143,7 @@ function Begin({ session, document, again }: { session: Session; document: strin
   };
   return (
     <details>
-      <summary>Plan a roll-out of another profile</summary>
+      <summary>Plan a rollout of another profile</summary>
       <label class="sr" for="profile">
         Profile, JSON
       </label>
@@ -159,7 +159,7 @@ function Begin({ session, document, again }: { session: Session; document: strin
         </button>
         {state.plan && !state.plan.unchanged && state.of === text && session.may("QosService/ApplyQos") && (
           <Act
-            name="Begin this roll-out"
+            name="Begin this rollout"
             ask={`Bring this profile to ${many(state.plan.nicsTotal ?? 0, "NIC")}, ${state.plan.canary} first?`}
             danger
             run={async () => {
@@ -205,7 +205,7 @@ function Nics({ session, of, error, again }: { session: Session; of: GetQosRespo
           ) : null}
           <details>
             <summary>What differs from the profile before</summary>
-            <Diff before={rollout.before} after={rollout.document} names={["before", "this roll-out"]} />
+            <Diff before={rollout.before} after={rollout.document} names={["before", "this rollout"]} />
           </details>
           <Steer state={of?.state} may={session.may("QosService/ControlRollout")} run={steer} />
         </>
@@ -283,7 +283,7 @@ function Switches({ session, of, error, again }: { session: Session; of: SwitchR
           </button>
           {state.plan && !state.plan.unchanged && session.may("SwitchService/RollOutSwitches") && (
             <Act
-              name="Begin this roll-out"
+              name="Begin this rollout"
               ask={`Change ${many(state.plan.switchesTotal ?? 0, "switch", "switches")}, ${state.plan.canary} first?`}
               danger
               run={async () => {
@@ -310,7 +310,7 @@ export function RolloutsPage({ session }: PageProps) {
   return (
     <div class="page">
       <div class="bar">
-        <h1>Roll-outs</h1>
+        <h1>Rollouts</h1>
       </div>
       <Nics session={session} of={nics.value} error={nics.error} again={nics.again} />
       <Switches session={session} of={switches.value} error={switches.error} again={switches.again} />
