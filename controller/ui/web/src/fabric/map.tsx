@@ -177,6 +177,28 @@ function step(model: Model, from: Port | undefined, key: string): Port | undefin
   return { node: beside.first + Math.min(node - pod.first, beside.count - 1), rail: next < 0 ? model.rails - 1 : 0 };
 }
 
+function Tools({ map }: { map: { current: Map2d | undefined } }) {
+  return (
+    <div class="map-tools">
+      <button type="button" aria-label="Zoom in" onClick={() => map.current?.zoom(1.4)}>
+        +
+      </button>
+      <button type="button" aria-label="Zoom out" onClick={() => map.current?.zoom(1 / 1.4)}>
+        −
+      </button>
+      <button
+        type="button"
+        onClick={() => {
+          map.current?.fit();
+          map.current?.paint();
+        }}
+      >
+        All
+      </button>
+    </div>
+  );
+}
+
 /** The map with its buttons. */
 export function FabricMap(props: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -231,23 +253,7 @@ export function FabricMap(props: MapProps) {
       <p id="map-words" class="sr" aria-live="polite">
         {props.words}
       </p>
-      <div class="map-tools">
-        <button type="button" aria-label="Zoom in" onClick={() => map.current?.zoom(1.4)}>
-          +
-        </button>
-        <button type="button" aria-label="Zoom out" onClick={() => map.current?.zoom(1 / 1.4)}>
-          −
-        </button>
-        <button
-          type="button"
-          onClick={() => {
-            map.current?.fit();
-            map.current?.paint();
-          }}
-        >
-          All
-        </button>
-      </div>
+      <Tools map={map} />
     </div>
   );
 }

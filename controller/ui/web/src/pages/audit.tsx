@@ -5,6 +5,7 @@ import type { AuditRecord } from "../../../../../cli/clients/typescript/src/inde
 import type { PageProps } from "../page.js";
 import { Fault, Mark, Panel, Table, Time } from "../parts.js";
 import { setQuery, useRoute } from "../route.js";
+import type { Session } from "../session.js";
 
 function What({ of }: { of: AuditRecord }) {
   if (of.change) {
@@ -26,15 +27,33 @@ function What({ of }: { of: AuditRecord }) {
   return <span class="quiet">the log went on: {of.resumed?.cause}</span>;
 }
 
+function Row({ of }: { of: AuditRecord }) {
+  const actor = of.change?.actor ?? of.denial?.actor;
+  return (
+    <tr>
+      <td class="number">{of.seq}</td>
+      <td>
+        <Time at={of.time} />
+      </td>
+      <td>{of.denial ? <Mark tone="bad">denied</Mark> : of.change ? <Mark tone="ok">allowed</Mark> : ""}</td>
+      <td title={actor?.who}>{actor?.who?.split("/").slice(-2).join("/")}</td>
+      <td>{actor?.rpc}</td>
+      <td class="wrap">
+        <What of={of} />
+      </td>
+      <td>{actor?.source}</td>
+    </tr>
+  );
+}
+
 const FILTERS: [string, string][] = [
   ["who", "who"],
   ["rpc", "call"],
   ["tenant", "tenant"],
 ];
 
-/** The page. */
-export function AuditPage({ session }: PageProps) {
-  const { query } = useRoute();
+/** Records by the filter of the address, and what asks for older ones. */
+function useRecords(session: Session, query: URLSearchParams) {
   const [rows, setRows] = useState<AuditRecord[]>([]);
   const [next, setNext] = useState<string | undefined>("");
   const [error, setError] = useState<Error>();
@@ -68,6 +87,13 @@ export function AuditPage({ session }: PageProps) {
       end.abort();
     };
   }, [text, session]);
+  return { rows, next, error, busy, older: (token: string) => void load(token) };
+}
+
+/** The page. */
+export function AuditPage({ session }: PageProps) {
+  const { query } = useRoute();
+  const { rows, next, error, busy, older } = useRecords(session, query);
   return (
     <div class="page">
       <div class="bar">
@@ -88,28 +114,13 @@ export function AuditPage({ session }: PageProps) {
       </div>
       <Panel title="Records" wide>
         <Table label="Audit records" head={["number", "time", "", "who", "call", "what", "from"]} numbers={[0]}>
-          {rows.map((one) => {
-            const actor = one.change?.actor ?? one.denial?.actor;
-            return (
-              <tr key={`${one.log}${one.seq}`}>
-                <td class="number">{one.seq}</td>
-                <td>
-                  <Time at={one.time} />
-                </td>
-                <td>{one.denial ? <Mark tone="bad">denied</Mark> : one.change ? <Mark tone="ok">allowed</Mark> : ""}</td>
-                <td title={actor?.who}>{actor?.who?.split("/").slice(-2).join("/")}</td>
-                <td>{actor?.rpc}</td>
-                <td class="wrap">
-                  <What of={one} />
-                </td>
-                <td>{actor?.source}</td>
-              </tr>
-            );
-          })}
+          {rows.map((one) => (
+            <Row key={`${one.log}${one.seq}`} of={one} />
+          ))}
         </Table>
         {next && (
           <p class="actions">
-            <button type="button" disabled={busy} onClick={() => void load(next)}>
+            <button type="button" disabled={busy} onClick={() => older(next)}>
               Older records
             </button>
           </p>

@@ -1,9 +1,10 @@
 // Every leaf, rail and server: a map of ports, what each rail has, and why the chosen port is as it is.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { ListRailsResponse, Node, RailDrain } from "../../../../../cli/clients/typescript/src/index.js";
+import type { Hold, ListRailsResponse, Nic, Node, RailDrain } from "../../../../../cli/clients/typescript/src/index.js";
 import { FabricMap } from "../fabric/map.js";
 import { counts, DOWN, DRAINED, model, NONE, type Model, type Port } from "../fabric/model.js";
+import type { Shows } from "../fabric/paint.js";
 import { useAsked, useLive } from "../live.js";
 import type { PageProps } from "../page.js";
 import { Act, Fact, Fault, Mark, many, Meter, Panel, Reasons, Table, Time } from "../parts.js";
@@ -121,6 +122,61 @@ function Drains({ rails, session, again }: { rails: ListRailsResponse | undefine
   );
 }
 
+/** Why a port is as it is. */
+function Why({ port, node, nic, drains }: { port: Port; node: Node | undefined; nic: Nic | undefined; drains: RailDrain[] }) {
+  const status = node?.status;
+  const health = status?.inventory?.health?.find((one) => one.device === nic?.device);
+  return (
+    <>
+      <h3>Why</h3>
+      {drains.map((one) => (
+        <p key={one.target}>
+          <Mark tone="warn">
+            <code>{one.target}</code> is drained
+          </Mark>{" "}
+          by {one.by}
+          {one.reason && `: ${one.reason}`}, <Time at={one.since} />
+        </p>
+      ))}
+      {nic && !nic.up && <p>The NIC's link is down: look at the cable and the leaf's port.</p>}
+      {status?.railsCut?.includes(port.rail) && <p>The NIC is well and all the same not used: the fabric document does not cable it there, or its leaf is down.</p>}
+      <ul class="reasons">
+        {(health?.conditions ?? []).map((one, at) => (
+          <li key={at}>
+            <code>{one.code}</code> {one.message}
+          </li>
+        ))}
+      </ul>
+      <Reasons of={[...(status?.quarantined ? [status.quarantined] : []), ...(status?.reasons ?? [])]} />
+      {node?.spec?.unschedulable && (
+        <p>
+          <Mark tone="off">takes no new job</Mark> {node.spec.reason}
+        </p>
+      )}
+      {!drains.length && !health?.conditions?.length && !status?.reasons?.length && nic?.up && <p class="quiet">Nothing is known against it.</p>}
+    </>
+  );
+}
+
+function Holding({ of }: { of: Hold[] }) {
+  return (
+    <>
+      <h3>Jobs on it</h3>
+      {of.length ? (
+        <ul class="plain">
+          {of.map((one) => (
+            <li key={one.jobUid}>
+              <a href={jobPage(one.tenant, one.job)}>{one.job || "another tenant's job"}</a> <span class="quiet">{one.tenant}</span> · {many(one.gpus?.length ?? 0, "GPU")}
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p class="quiet">none</p>
+      )}
+    </>
+  );
+}
+
 function Chosen({ of, port, node, rails, session, again }: { of: Model; port: Port; node: Node | undefined; rails: ListRailsResponse | undefined; session: PageProps["session"]; again: () => void }) {
   const name = of.names[port.node] ?? "";
   const [tone, word] = KINDS[of.ports[port.node * of.rails + port.rail] ?? NONE] ?? ["off", "?"];
@@ -150,44 +206,8 @@ function Chosen({ of, port, node, rails, session, again }: { of: Model; port: Po
           <Time at={status?.lastHeartbeat} />
         </Fact>
       </dl>
-      <h3>Why</h3>
-      {drains.map((one) => (
-        <p key={one.target}>
-          <Mark tone="warn">
-            <code>{one.target}</code> is drained
-          </Mark>{" "}
-          by {one.by}
-          {one.reason && `: ${one.reason}`}, <Time at={one.since} />
-        </p>
-      ))}
-      {nic && !nic.up && <p>The NIC's link is down: look at the cable and the leaf's port.</p>}
-      {status?.railsCut?.includes(port.rail) && <p>The NIC is well and all the same not used: the fabric document does not cable it there, or its leaf is down.</p>}
-      <ul class="reasons">
-        {(health?.conditions ?? []).map((one, at) => (
-          <li key={at}>
-            <code>{one.code}</code> {one.message}
-          </li>
-        ))}
-      </ul>
-      <Reasons of={[...(status?.quarantined ? [status.quarantined] : []), ...(status?.reasons ?? [])]} />
-      {node?.spec?.unschedulable && (
-        <p>
-          <Mark tone="off">takes no new job</Mark> {node.spec.reason}
-        </p>
-      )}
-      {!drains.length && !health?.conditions?.length && !status?.reasons?.length && nic?.up && <p class="quiet">Nothing is known against it.</p>}
-      <h3>Jobs on it</h3>
-      {status?.holds?.length ? (
-        <ul class="plain">
-          {status.holds.map((one) => (
-            <li key={one.jobUid}>
-              <a href={jobPage(one.tenant, one.job)}>{one.job || "another tenant's job"}</a> <span class="quiet">{one.tenant}</span> · {many(one.gpus?.length ?? 0, "GPU")}
-            </li>
-          ))}
-        </ul>
-      ) : (
-        <p class="quiet">none</p>
-      )}
+      <Why port={port} node={node} nic={nic} drains={drains} />
+      <Holding of={status?.holds ?? []} />
       {session.may("RailService/DrainRail") && !drains.some((one) => one.target === target) && (
         <p class="actions">
           <Act
@@ -230,6 +250,56 @@ function Amiss({ of }: { of: Model }) {
   );
 }
 
+/** What colours mean. */
+function Legend({ of, shows }: { of: Model; shows: Shows }) {
+  const [, well, drained, down] = counts(of);
+  return (
+    <p class="legend">
+      {shows === "health" ? (
+        <>
+          <span class="key well" /> {well.toLocaleString("en")} usable <span class="key drained" /> {drained.toLocaleString("en")} drained <span class="key down" /> {down.toLocaleString("en")} out of use
+        </>
+      ) : (
+        <>
+          <span class="key ramp" /> GPUs held: none … all
+        </>
+      )}
+    </p>
+  );
+}
+
+function Bar({ of, name, shows }: { of: Model; name: string; shows: Shows }) {
+  return (
+    <div class="bar">
+      <h1>Fabric</h1>
+      <p class="quiet">
+        {many(of.names.length, "node")} in {many(of.pods.length, "pod")}, {many(of.rails, "rail")}, {many(of.leaves.length - 1, "leaf", "leaves")}
+      </p>
+      <fieldset class="choice">
+        <legend class="sr">What colours tell</legend>
+        {(["health", "use"] as const).map((one) => (
+          <label key={one}>
+            <input type="radio" name="shows" checked={shows === one} onChange={() => setQuery({ shows: one === "use" ? "use" : "" })} /> {one}
+          </label>
+        ))}
+      </fieldset>
+      <form
+        class="find"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setQuery({ node: new FormData(event.currentTarget).get("node") as string, rail: "" });
+        }}
+      >
+        <label class="sr" for="find-node">
+          Find a node
+        </label>
+        <input key={name} id="find-node" name="node" type="search" placeholder="find a node" defaultValue={name} />
+      </form>
+      <Legend of={of} shows={shows} />
+    </div>
+  );
+}
+
 /** The page. */
 export function FabricPage(props: PageProps) {
   const { session } = props;
@@ -247,47 +317,10 @@ export function FabricPage(props: PageProps) {
     topology.again();
   };
   if (!of) return topology.error ? <Fault of={topology.error} /> : <p class="quiet">asking for the fabric…</p>;
-  const [, well, drained, down] = counts(of);
   const word = port ? (KINDS[of.ports[port.node * of.rails + port.rail] ?? 0]?.[1] ?? "") : "";
   return (
     <div class="page fabric">
-      <div class="bar">
-        <h1>Fabric</h1>
-        <p class="quiet">
-          {many(of.names.length, "node")} in {many(of.pods.length, "pod")}, {many(of.rails, "rail")}, {many(of.leaves.length - 1, "leaf", "leaves")}
-        </p>
-        <fieldset class="choice">
-          <legend class="sr">What colours tell</legend>
-          {(["health", "use"] as const).map((one) => (
-            <label key={one}>
-              <input type="radio" name="shows" checked={shows === one} onChange={() => setQuery({ shows: one === "use" ? "use" : "" })} /> {one}
-            </label>
-          ))}
-        </fieldset>
-        <form
-          class="find"
-          onSubmit={(event) => {
-            event.preventDefault();
-            setQuery({ node: new FormData(event.currentTarget).get("node") as string, rail: "" });
-          }}
-        >
-          <label class="sr" for="find-node">
-            Find a node
-          </label>
-          <input key={name} id="find-node" name="node" type="search" placeholder="find a node" defaultValue={name} />
-        </form>
-        <p class="legend">
-          {shows === "health" ? (
-            <>
-              <span class="key well" /> {well.toLocaleString("en")} usable <span class="key drained" /> {drained.toLocaleString("en")} drained <span class="key down" /> {down.toLocaleString("en")} out of use
-            </>
-          ) : (
-            <>
-              <span class="key ramp" /> GPUs held: none … all
-            </>
-          )}
-        </p>
-      </div>
+      <Bar of={of} name={name} shows={shows} />
       <div class="split">
         <FabricMap
           model={of}

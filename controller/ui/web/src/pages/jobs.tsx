@@ -119,6 +119,20 @@ function Row({ job, at, chosen, now }: { job: Job; at: number; chosen: boolean; 
 
 const HEAD = ["phase", "job", "tenant", "user", "queue", "nodes", "GPUs", "submitted", "time", "why"];
 
+function Head() {
+  return (
+    <div role="rowgroup" class="list-head">
+      <div role="row" aria-rowindex={1} class="row head">
+        {HEAD.map((one) => (
+          <span role="columnheader" key={one} class={["nodes", "GPUs", "time"].includes(one) ? "number" : ""}>
+            {one}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
 /** `j` and `k` choose the next and the previous job, Enter opens it. */
 function useChosen(rows: Job[], show: (at: number) => void): string {
   const [chosen, choose] = useState("");
@@ -147,6 +161,40 @@ function useChosen(rows: Job[], show: (at: number) => void): string {
   return chosen;
 }
 
+/** Which phases are shown, and by what they are sorted. */
+function Choices({ filter, all }: { filter: Filter; all: Job[] }) {
+  const count = useMemo(() => {
+    const found = new Map<string, number>();
+    for (const job of all) found.set(job.status?.phase ?? "PENDING", (found.get(job.status?.phase ?? "PENDING") ?? 0) + 1);
+    return found;
+  }, [all]);
+  const toggle = (phase: string) => {
+    const phases = new Set(filter.phases);
+    if (!phases.delete(phase)) phases.add(phase);
+    setQuery({ phase: [...phases].join(",") });
+  };
+  return (
+    <>
+      <fieldset class="choice">
+        <legend class="sr">Phases</legend>
+        {PHASES.map((phase) => (
+          <label key={phase} class={count.get(phase) ? "" : "empty"}>
+            <input type="checkbox" checked={filter.phases.has(phase)} onChange={() => toggle(phase)} /> {phase.toLowerCase()} {count.get(phase) ?? 0}
+          </label>
+        ))}
+      </fieldset>
+      <label class="sort">
+        by{" "}
+        <select value={filter.sort} onChange={(event) => setQuery({ sort: event.currentTarget.value === "submitted" ? "" : event.currentTarget.value })}>
+          {Object.keys(SORTS).map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      </label>
+    </>
+  );
+}
+
 /** The page. */
 export function JobsPage({ live }: PageProps) {
   const version = useLive(live.jobs);
@@ -158,11 +206,6 @@ export function JobsPage({ live }: PageProps) {
     const found = all.filter((job) => (!filter.phases.size || filter.phases.has(job.status?.phase ?? "PENDING")) && has(job, filter.text));
     return sorted(found, filter.sort);
   }, [all, filter]);
-  const count = useMemo(() => {
-    const found = new Map<string, number>();
-    for (const job of all) found.set(job.status?.phase ?? "PENDING", (found.get(job.status?.phase ?? "PENDING") ?? 0) + 1);
-    return found;
-  }, [all]);
   const [now, tick] = useState(Date.now());
   useEffect(() => {
     const timer = setInterval(() => tick(Date.now()), 1000);
@@ -177,11 +220,6 @@ export function JobsPage({ live }: PageProps) {
   });
   const first = Math.max(0, Math.floor(seen.top / ROW) - MORE);
   const last = Math.min(rows.length, Math.ceil((seen.top + seen.height) / ROW) + MORE);
-  const toggle = (phase: string) => {
-    const phases = new Set(filter.phases);
-    if (!phases.delete(phase)) phases.add(phase);
-    setQuery({ phase: [...phases].join(",") });
-  };
   return (
     <div class="page jobs">
       <div class="bar">
@@ -199,33 +237,10 @@ export function JobsPage({ live }: PageProps) {
           value={query.get("q") ?? ""}
           onInput={(event) => setQuery({ q: event.currentTarget.value })}
         />
-        <fieldset class="choice">
-          <legend class="sr">Phases</legend>
-          {PHASES.map((phase) => (
-            <label key={phase} class={count.get(phase) ? "" : "empty"}>
-              <input type="checkbox" checked={filter.phases.has(phase)} onChange={() => toggle(phase)} /> {phase.toLowerCase()} {count.get(phase) ?? 0}
-            </label>
-          ))}
-        </fieldset>
-        <label class="sort">
-          by{" "}
-          <select value={filter.sort} onChange={(event) => setQuery({ sort: event.currentTarget.value === "submitted" ? "" : event.currentTarget.value })}>
-            {Object.keys(SORTS).map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
-        </label>
+        <Choices filter={filter} all={all} />
       </div>
       <div class="list" ref={seen.ref} role="table" aria-label="Jobs" aria-rowcount={rows.length + 1} tabIndex={0}>
-        <div role="rowgroup" class="list-head">
-          <div role="row" aria-rowindex={1} class="row head">
-            {HEAD.map((one) => (
-              <span role="columnheader" key={one} class={["nodes", "GPUs", "time"].includes(one) ? "number" : ""}>
-                {one}
-              </span>
-            ))}
-          </div>
-        </div>
+        <Head />
         <div role="rowgroup" class="list-body" style={{ height: `${Math.max(rows.length, 1) * ROW}px` }}>
           {rows.slice(first, last).map((job, at) => (
             <Row key={keyOf(job)} job={job} at={first + at} now={now} chosen={keyOf(job) === chosen} />

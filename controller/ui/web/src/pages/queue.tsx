@@ -1,7 +1,7 @@
 // The plan of the queue over time, the order of what waits with its reasons, and reservations.
 
 import { useMemo } from "preact/hooks";
-import type { Job, QueueOrder, Reservation } from "../../../../../cli/clients/typescript/src/index.js";
+import type { Job, QueueOrder, QueueStanding, Reservation } from "../../../../../cli/clients/typescript/src/index.js";
 import { useAsked, useLive } from "../live.js";
 import type { PageProps } from "../page.js";
 import { Fault, instant, lasting, many, Mark, Panel, span, Table, Time } from "../parts.js";
@@ -107,6 +107,62 @@ function Gantt({ all, now }: { all: Bar[]; now: number }) {
   );
 }
 
+function Order({ of, error }: { of: QueueStanding[]; error: Error | undefined }) {
+  return (
+    <Panel title="Order" wide>
+      {of.length ? (
+        <Table label="Order of waiting jobs" head={["position", "job", "tenant", "queue", "priority", "right", "tenant's share", "queue's share", "submitted"]} numbers={[0, 4, 6, 7]}>
+          {of.slice(0, 500).map((one) => (
+            <tr key={`${one.tenant}/${one.job}`}>
+              <td class="number">{one.position}</td>
+              <th scope="row">{one.job ? <a href={jobPage(one.tenant, one.job)}>{one.job}</a> : <span class="quiet">another tenant's</span>}</th>
+              <td>{one.tenant}</td>
+              <td>{one.queue || "—"}</td>
+              <td class="number">{one.priority ?? 0}</td>
+              <td>{one.held ? <Mark tone="off">held</Mark> : one.entitled ? <Mark tone="ok">guaranteed</Mark> : "what is free"}</td>
+              <td class="number">{(one.tenantShare ?? 0).toFixed(2)}</td>
+              <td class="number">{(one.queueShare ?? 0).toFixed(2)}</td>
+              <td>
+                <Time at={one.submitTime} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      ) : (
+        <p class="quiet">Nothing waits.</p>
+      )}
+      <Fault of={error} />
+    </Panel>
+  );
+}
+
+function Reservations({ of, error }: { of: Reservation[]; error: Error | undefined }) {
+  return (
+    <Panel title="Reservations" wide>
+      {of.length ? (
+        <Table label="Reservations" head={["name", "phase", "from", "for", "nodes", "tenants", "why"]}>
+          {of.map((one) => (
+            <tr key={one.metadata?.name}>
+              <th scope="row">{one.metadata?.name}</th>
+              <td>{(one.status?.phase ?? "WAITING").toLowerCase()}</td>
+              <td>
+                <Time at={one.spec?.start} />
+              </td>
+              <td>{span(lasting(one.spec?.duration))}</td>
+              <td>{one.spec?.count ? many(one.spec.count, "node") : one.spec?.nodes?.join(", ")}</td>
+              <td>{one.spec?.maintenance ? "maintenance" : one.spec?.tenants?.join(", ")}</td>
+              <td>{one.spec?.reason}</td>
+            </tr>
+          ))}
+        </Table>
+      ) : (
+        <p class="quiet">There is none.</p>
+      )}
+      <Fault of={error} />
+    </Panel>
+  );
+}
+
 /** The page. */
 export function QueuePage({ session, live }: PageProps) {
   const version = useLive(live.jobs);
@@ -117,7 +173,6 @@ export function QueuePage({ session, live }: PageProps) {
   const reservations = useAsked((signal) => client.reservations.list({ signal }), [session], 10_000);
   const now = Date.now();
   const all = useMemo(() => bars(live.jobs.rows.values(), waiting.value ?? [], reservations.value?.reservations ?? [], order.value, now), [version, waiting.value, reservations.value, order.value]);
-  const standings = order.value?.standings ?? [];
   return (
     <div class="page">
       <div class="bar">
@@ -133,52 +188,8 @@ export function QueuePage({ session, live }: PageProps) {
       <Panel title="Plan" wide>
         {all.length ? <Gantt all={all} now={now} /> : <p class="quiet">{live.jobs.synced ? "Nothing runs or waits." : "asking for jobs…"}</p>}
       </Panel>
-      <Panel title="Order" wide>
-        {standings.length ? (
-          <Table label="Order of waiting jobs" head={["position", "job", "tenant", "queue", "priority", "right", "tenant's share", "queue's share", "submitted"]} numbers={[0, 4, 6, 7]}>
-            {standings.slice(0, 500).map((one) => (
-              <tr key={`${one.tenant}/${one.job}`}>
-                <td class="number">{one.position}</td>
-                <th scope="row">{one.job ? <a href={jobPage(one.tenant, one.job)}>{one.job}</a> : <span class="quiet">another tenant's</span>}</th>
-                <td>{one.tenant}</td>
-                <td>{one.queue || "—"}</td>
-                <td class="number">{one.priority ?? 0}</td>
-                <td>{one.held ? <Mark tone="off">held</Mark> : one.entitled ? <Mark tone="ok">guaranteed</Mark> : "what is free"}</td>
-                <td class="number">{(one.tenantShare ?? 0).toFixed(2)}</td>
-                <td class="number">{(one.queueShare ?? 0).toFixed(2)}</td>
-                <td>
-                  <Time at={one.submitTime} />
-                </td>
-              </tr>
-            ))}
-          </Table>
-        ) : (
-          <p class="quiet">Nothing waits.</p>
-        )}
-        <Fault of={order.error} />
-      </Panel>
-      <Panel title="Reservations" wide>
-        {reservations.value?.reservations?.length ? (
-          <Table label="Reservations" head={["name", "phase", "from", "for", "nodes", "tenants", "why"]}>
-            {reservations.value.reservations.map((one) => (
-              <tr key={one.metadata?.name}>
-                <th scope="row">{one.metadata?.name}</th>
-                <td>{(one.status?.phase ?? "WAITING").toLowerCase()}</td>
-                <td>
-                  <Time at={one.spec?.start} />
-                </td>
-                <td>{span(lasting(one.spec?.duration))}</td>
-                <td>{one.spec?.count ? many(one.spec.count, "node") : one.spec?.nodes?.join(", ")}</td>
-                <td>{one.spec?.maintenance ? "maintenance" : one.spec?.tenants?.join(", ")}</td>
-                <td>{one.spec?.reason}</td>
-              </tr>
-            ))}
-          </Table>
-        ) : (
-          <p class="quiet">There is none.</p>
-        )}
-        <Fault of={reservations.error} />
-      </Panel>
+      <Order of={order.value?.standings ?? []} error={order.error} />
+      <Reservations of={reservations.value?.reservations ?? []} error={reservations.error} />
     </div>
   );
 }
