@@ -474,7 +474,11 @@ fn progress_of_job(job: &v1::Job, tenant: &str) -> Progress {
         Phase::Pending | Phase::Unspecified => (Health::Progressing, "Pending"),
     };
     let cause = status.reasons.first();
-    let reason = cause.map_or(usual, |cause| cause.code.as_str()).to_owned();
+    // Of a job that runs the causes say why it runs where it does: the word for it is that it runs, and they are its message.
+    let asks_why =
+        !matches!(status.phase(), Phase::Reserved | Phase::Preparing | Phase::Running | Phase::Completed);
+    let cause_code = cause.filter(|_| asks_why).map(|cause| cause.code.as_str());
+    let reason = cause_code.unwrap_or(usual).to_owned();
     let mut message = cause.map(|cause| cause.message.clone()).unwrap_or_default();
     if message.is_empty() {
         message = format!("the job is {}", view.phase.to_lowercase());
@@ -515,6 +519,13 @@ mod tests {
             v1::Placement { nodes: vec![place("n0"), place("n1")], rails: vec![0, 1], ..Default::default() };
         let mut status = v1::JobStatus { attempt: 2, placement: Some(placement), ..Default::default() };
         status.set_phase(Phase::Running);
+        let because =
+            |code: &str| v1::Reason { code: code.into(), message: "why".into(), ..Default::default() };
+        status.reasons = vec![because("BestFit")];
+        let mut waiting = v1::JobStatus { reasons: vec![because("QueueLimit")], ..Default::default() };
+        waiting.set_phase(Phase::Pending);
+        let waits = progress_of_job(&v1::Job { status: Some(waiting), ..Default::default() }, "t");
+        assert_eq!((waits.reason.as_str(), waits.message.as_str()), ("QueueLimit", "why"));
         let job = v1::Job { status: Some(status), ..Default::default() };
         let progress = progress_of_job(&job, "t");
         let view = progress.job.clone().unwrap();
