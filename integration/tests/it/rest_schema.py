@@ -142,6 +142,15 @@ def run(base, token, phases, seconds):
     return int(cases.group(1))
 
 
+def enough(base, token, phases, seconds, least):
+    """So many cases at least: a machine with other work makes fewer of them a second, and is given more time."""
+    for longer in (1, 2, 4):
+        cases = run(base, token, phases, seconds * longer)
+        if cases >= least:
+            return cases
+    raise AssertionError(f"{phases}: {cases} cases, and {least} were wanted")
+
+
 def main():
     import httpx
 
@@ -149,8 +158,8 @@ def main():
     tls = ssl.create_default_context(cafile=os.environ["RAIL_CA"])
     tls.load_cert_chain(os.environ["RAIL_CERT"], os.environ["RAIL_KEY"])
     made = httpx.post(f"{base}/v1/tokens", json={"user": "schemathesis-probe", "role": "ADMIN"}, verify=tls).json()
-    cases = [run(base, made["token"], "examples,coverage", SECONDS * 3 // 2), run(base, made["token"], "fuzzing,stateful", SECONDS)]
-    assert cases[0] >= 100 and cases[1] >= 10, cases
+    token = made["token"]
+    cases = [enough(base, token, "examples,coverage", SECONDS * 3 // 2, 100), enough(base, token, "fuzzing,stateful", SECONDS, 10)]
     print(cases, "all as expected")
 
 

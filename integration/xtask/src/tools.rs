@@ -136,8 +136,11 @@ pub fn ui_visit() -> Result<PathBuf> {
 /// It is not there.
 pub fn chromium() -> Result<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found = names.into_iter().find(|name| answers(name));
-    found.map(PathBuf::from).ok_or_else(|| "there is no chromium; Debian's package is called so".into())
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // By its whole path: what drives it starts nothing by a name.
+    let mut found =
+        names.iter().flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)));
+    found.find(answers).ok_or_else(|| "there is no chromium; Debian's package is called so".into())
 }
 
 /// Packages of npm as the lock file of a folder of the repository names them, installed into a folder of the target directory.

@@ -1,5 +1,6 @@
 //! REST under /v1: the canonical JSON mapping of the same services, driven by one table of routes.
 
+mod allowed;
 mod examples;
 mod links;
 mod openapi;
@@ -33,6 +34,7 @@ use crate::{
     authz::Rpc,
     guard::Guard,
     rest::{
+        allowed::not_allowed,
         routes::{Body as RouteBody, OPENAPI, ROUTES, Route},
         transcode::Messages,
     },
@@ -98,16 +100,6 @@ async fn serve(State(rest): State<Rest>, request: Request) -> Response {
         }
         Err(others) => not_allowed(&others),
     }
-}
-
-fn not_allowed(allowed: &[Method]) -> Response {
-    let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    let text = format!("this path takes {allowed} only");
-    let mut response = RpcError::new(ErrorClass::Method, "METHOD_NOT_ALLOWED", text).into_response();
-    if let Ok(value) = allowed.parse() {
-        response.headers_mut().insert(header::ALLOW, value);
-    }
-    response
 }
 
 async fn transact(

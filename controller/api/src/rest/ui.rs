@@ -18,7 +18,7 @@ use bytes::Bytes;
 use controller_ui::{Asked, answer};
 use proto_rpc::negotiate::{gzip, takes_gzip};
 
-use super::not_allowed;
+use super::allowed::not_allowed;
 
 /// The routes of `/ui` and all below it.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {

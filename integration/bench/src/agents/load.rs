@@ -49,14 +49,14 @@ pub struct Load {
     admin: PathBuf,
     /// Say of every assignment that it is as it should be; otherwise nothing is said of any.
     #[arg(long)]
-    obey: bool,
+    comply: bool,
 }
 
 /// What one agent dials with.
 struct Agent {
     name: String,
     client: Client,
-    obeys: bool,
+    complies: bool,
 }
 
 impl Load {
@@ -110,7 +110,7 @@ impl Load {
             if joining.len() >= AT_ONCE {
                 agents.extend(joining.join_next().await.map(|done| done.map_err(text)).transpose()?);
             }
-            joining.spawn(join(admin.clone(), self.controller.clone(), site::node_name(at), self.obey));
+            joining.spawn(join(admin.clone(), self.controller.clone(), site::node_name(at), self.comply));
         }
         while let Some(done) = joining.join_next().await {
             agents.push(done.map_err(text)?);
@@ -124,7 +124,7 @@ impl Load {
     }
 }
 
-async fn join(admin: Client, controller: Endpoint, name: String, obeys: bool) -> Result<Agent, String> {
+async fn join(admin: Client, controller: Endpoint, name: String, complies: bool) -> Result<Agent, String> {
     let policy = RetryPolicy::default();
     let ask = v1::CreateJoinTokenRequest { node: name.clone(), lifetime: None };
     let made = |_| {
@@ -142,11 +142,11 @@ async fn join(admin: Client, controller: Endpoint, name: String, obeys: bool) ->
     let slot = CertificateSlot::new(&joined.certificate_pem, &key.key_pem).map_err(text)?;
     let credentials = Credentials::new(Trust::Ca(joined.ca_pem)).with_certificate(slot);
     let client = Client::new(&[controller], &credentials, &ClientOptions::default()).map_err(text)?;
-    Ok(Agent { name, client: client.without_timeout(), obeys })
+    Ok(Agent { name, client: client.without_timeout(), complies })
 }
 
 /// What a server says at once that does as it is told, with an engine that listens where it says so.
-fn obeyed(assignment: &v1::Assignment) -> v1::Observation {
+fn complied(assignment: &v1::Assignment) -> v1::Observation {
     let rails = assignment.placement.as_ref().map(|placement| placement.rails.clone()).unwrap_or_default();
     let endpoint = |rail: u32| v1::RailEndpoint { rail, address: format!("127.0.0.1:{}", 20_000 + rail) };
     let state = match assignment.desired() {
@@ -199,8 +199,8 @@ async fn stream(agent: &Agent, connected: &AtomicUsize) -> Result<(), String> {
                 }
             }
             order = orders.message() => match order {
-                Ok(Some(v1::ControllerMessage { body: Some(Order::Assignment(assignment)), .. })) if agent.obeys => {
-                    say.send(message(Body::Observation(obeyed(&assignment)))).await.map_err(text)?;
+                Ok(Some(v1::ControllerMessage { body: Some(Order::Assignment(assignment)), .. })) if agent.complies => {
+                    say.send(message(Body::Observation(complied(&assignment)))).await.map_err(text)?;
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break Ok(()),

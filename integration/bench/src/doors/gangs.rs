@@ -108,7 +108,7 @@ impl Site {
         let at_once = ["--anonymous-rate", "20000", "--max-handshakes", "4096"];
         let controllers = Controllers::start(1, &[flags.as_slice(), &joining, &at_once].concat())?;
         apply_fabric(&controllers, servers)?;
-        let agents = Agents::start(&controllers, servers, &["--obey"])?;
+        let agents = Agents::start(&controllers, servers, &["--comply"])?;
         Operator::install(&kubernetes)?;
         let kueue = Kueue::start(&kubernetes)?;
         let page = binaries::root().join("deploy/kubernetes/kueue.yaml").display().to_string();
@@ -223,7 +223,7 @@ fn workload(queue: &str, name: &str, servers: u64) -> Value {
 /// Workloads as the API server tells of them.
 struct Watched {
     watching: Child,
-    told: Receiver<(Instant, String, bool)>,
+    admissions: Receiver<(Instant, String, bool)>,
 }
 
 impl Watched {
@@ -231,7 +231,7 @@ impl Watched {
         let all = "/apis/kueue.x-k8s.io/v1beta2/workloads?watch=true";
         let mut watching = kubernetes.spawn_kubectl(&["get", "--raw", all])?;
         let lines = BufReader::new(watching.stdout.take().ok_or("kubectl has no output")?).lines();
-        let (tell, told) = channel();
+        let (sender, admissions) = channel();
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let (now, event) = (Instant::now(), serde_json::from_str::<Value>(&line).unwrap_or_default());
@@ -239,12 +239,12 @@ impl Watched {
                 let conditions = event["object"]["status"]["conditions"].as_array();
                 let is_admitted = |one: &Value| one["type"] == "Admitted" && one["status"] == "True";
                 let admitted = conditions.into_iter().flatten().any(is_admitted);
-                if tell.send((now, name, admitted)).is_err() {
+                if sender.send((now, name, admitted)).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { watching, told })
+        Ok(Self { watching, admissions })
     }
 
     /// Milliseconds from when this gang was seen until it was seen to be admitted.
@@ -252,8 +252,8 @@ impl Watched {
         let (begin, mut seen) = (Instant::now(), None);
         loop {
             let left = LONGEST.saturating_sub(begin.elapsed());
-            let told = self.told.recv_timeout(left);
-            let (at, which, admitted) = told.map_err(|_| format!("gang {name} is not admitted"))?;
+            let next = self.admissions.recv_timeout(left);
+            let (at, which, admitted) = next.map_err(|_| format!("gang {name} is not admitted"))?;
             if which != name {
                 continue;
             }

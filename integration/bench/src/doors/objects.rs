@@ -197,11 +197,11 @@ impl Site {
         Ok(calls)
     }
 
-    fn until<T>(&self, what: &str, look: impl Fn(&Self) -> Result<Option<T>, String>) -> Result<T, String> {
+    fn until<T>(&self, what: &str, found: impl Fn(&Self) -> Result<Option<T>, String>) -> Result<T, String> {
         let begin = Instant::now();
         loop {
-            if let Some(found) = look(self)? {
-                return Ok(found);
+            if let Some(value) = found(self)? {
+                return Ok(value);
             }
             if begin.elapsed() > LONGEST {
                 return Err(format!("waited {LONGEST:?} until {what}\n{}", self.operator.log()));

@@ -40,8 +40,8 @@ impl Call {
     /// NCCL up to v4 says nothing of a call where its group has no handle; later ones do not ask.
     pub fn begin(calls: &Calls, communicator: &Communicator, what: What) -> Self {
         let group = calls.start(communicator, null_mut(), What::Group);
-        let told = !group.is_null() || calls.version > 4;
-        let event = if told { calls.start(communicator, group, what) } else { null_mut() };
+        let recorded = !group.is_null() || calls.version > 4;
+        let event = if recorded { calls.start(communicator, group, what) } else { null_mut() };
         Self { group, event }
     }
 

@@ -21,7 +21,7 @@ struct Plan {
 
 /// One call in a communicator.
 #[derive(Debug, Clone)]
-struct Turn {
+struct Action {
     communicator: usize,
     what: What,
     operations: Vec<Plan>,
@@ -41,7 +41,7 @@ fn plan(random: &mut Random) -> Plan {
     }
 }
 
-fn program(seed: u64) -> Vec<Turn> {
+fn program(seed: u64) -> Vec<Action> {
     let mut random = Random::new(seed);
     let turn = |sequence| {
         let function = random.index(FUNCTIONS.len());
@@ -53,7 +53,7 @@ fn program(seed: u64) -> Vec<Turn> {
             What::P2p { function, peer: random.below(4) as i32, count }
         };
         let operations = (0..random.index(4)).map(|_| plan(&mut random)).collect();
-        Turn { communicator: random.index(2), what, operations, seed: random.word() }
+        Action { communicator: random.index(2), what, operations, seed: random.word() }
     };
     (0..6).map(turn).collect()
 }
@@ -110,7 +110,7 @@ impl Under<'_> {
 }
 
 /// Plays a program, and says what is to be drawn: of each message and of each operation, without the times.
-fn play(calls: &Calls, communicators: &[Communicator], program: &[Turn]) -> Lines {
+fn play(calls: &Calls, communicators: &[Communicator], program: &[Action]) -> Lines {
     let mut wanted = Lines::new();
     for turn in program {
         let communicator = &communicators[turn.communicator];
