@@ -140,7 +140,9 @@ pub fn chromium() -> Result<PathBuf> {
     // By its whole path: what drives it starts nothing by a name.
     let mut found =
         names.iter().flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)));
-    found.find(answers).ok_or_else(|| "there is no chromium; Debian's package is called so".into())
+    found
+        .find(|path| answers(path))
+        .ok_or_else(|| "there is no chromium; Debian's package is called so".into())
 }
 
 /// Packages of npm as the lock file of a folder of the repository names them, installed into a folder of the target directory.
