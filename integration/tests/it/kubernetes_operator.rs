@@ -282,8 +282,7 @@ fn the_operator_needed_no_other_right(world: &World) {
         // While it comes up again, the API server may have no answer, or know of no rights yet: then the same is allowed later.
         let allowed_later =
             || calls[at + 1..].iter().any(|later| what(later) == what(call) && code(later) < 400);
-        let is_usual = code_of_it < 400
-            || code_of_it >= 500
+        let is_usual = !(400..500).contains(&code_of_it)
             || code_of_it == 429
             || USUAL.contains(&code_of_it)
             || (code_of_it == 403 && allowed_later());
