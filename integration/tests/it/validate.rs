@@ -54,7 +54,7 @@ fn a_fabric_is_validated_in_all_its_phases() {
     against_a_baseline(&cluster, &kept);
 }
 
-/// The same again is as good; against one that was a thousand times as fast it falls short, by name.
+/// The same again is as good; against one that no machine reaches it falls short, by name.
 fn against_a_baseline(cluster: &Cluster, kept: &str) {
     let pairs = |baseline: &str| {
         let more = ["--phase", "baseline", "--nodes", "n[0-1]", "--baseline", baseline, "-o", "json"];
@@ -64,8 +64,9 @@ fn against_a_baseline(cluster: &Cluster, kept: &str) {
     assert_eq!(answer.code, 0, "{answer:?}");
     let mut baseline: Value = serde_json::from_str(&fs::read_to_string(kept).unwrap()).unwrap();
     let name = "baseline/pair/n0-n1/262144";
-    let before = baseline["gbps"][name].as_f64().unwrap();
-    baseline["gbps"] = json!({name: before * 10_000.0});
+    assert!(baseline["gbps"][name].is_f64(), "{baseline:#}");
+    // What the first run measured may be a tenth of what this machine can do a moment later: no machine reaches a tolerated share of this.
+    baseline["gbps"] = json!({name: 1e9});
     fs::write(kept, baseline.to_string()).unwrap();
     let answer = pairs(kept);
     assert_eq!(answer.code, 1, "{answer:?}");
