@@ -1,6 +1,6 @@
 //! `config_db.json` as it is: tables of rows of fields, all of them texts. Read strictly and bounded; tables that are not ours are kept.
 
-use std::{collections::BTreeMap, fmt, mem};
+use std::{cmp::Ordering, collections::BTreeMap, fmt, mem};
 
 use compact_str::ToCompactString;
 use serde::{
@@ -112,22 +112,44 @@ impl<'de> Deserialize<'de> for ConfigDb {
 
 /// Tables that are being written: rows are gathered as they come, and put in order once.
 #[derive(Default)]
-pub(super) struct Draft(Vec<(&'static str, Vec<(Text, Row)>)>);
+pub(super) struct Draft {
+    tables: Vec<Begun>,
+    /// The table that was written last: most rows of a table come one after another.
+    last: usize,
+}
+
+/// A table that is being written.
+struct Begun {
+    name: &'static str,
+    rows: Vec<(Text, Row)>,
+    /// Each row came after all rows whose keys are smaller.
+    ordered: bool,
+}
 
 impl Draft {
     /// The row, to set fields of it; a new one, unless it is the one that this table had last.
     pub(super) fn fields(&mut self, table: &'static str, key: &str) -> Fields<'_> {
-        let known = self.0.iter().position(|(name, _)| *name == table);
-        let at = known.unwrap_or_else(|| {
-            self.0.push((table, Vec::new()));
-            self.0.len() - 1
-        });
-        let rows = &mut self.0[at].1;
-        if rows.last().is_none_or(|(last, _)| last != key) {
+        let at = self.at(table);
+        let Begun { rows, ordered, .. } = &mut self.tables[at];
+        let order = rows.last().map(|(last, _)| last.as_str().cmp(key));
+        if order != Some(Ordering::Equal) {
+            *ordered &= order != Some(Ordering::Greater);
             rows.push((key.into(), Row::new()));
         }
         let last = rows.len() - 1;
         Fields(&mut rows[last].1)
+    }
+
+    /// Where this table is; a new one, unless there is one of this name.
+    fn at(&mut self, table: &'static str) -> usize {
+        if self.tables.get(self.last).is_none_or(|last| last.name != table) {
+            let known = self.tables.iter().position(|begun| begun.name == table);
+            self.last = known.unwrap_or_else(|| {
+                self.tables.push(Begun { name: table, rows: Vec::new(), ordered: true });
+                self.tables.len() - 1
+            });
+        }
+        self.last
     }
 
     /// Sets one field.
@@ -137,19 +159,21 @@ impl Draft {
 
     /// The tables, in order.
     pub(super) fn done(self) -> ConfigDb {
-        let table = |(name, mut rows): (&'static str, Vec<(Text, Row)>)| {
-            rows.sort_by(|a, b| a.0.cmp(&b.0));
-            // A row that was begun twice is one.
-            rows.dedup_by(|later, first| {
-                let same = later.0 == first.0;
-                if same {
-                    first.1.extend(mem::take(&mut later.1));
-                }
-                same
-            });
+        let table = |Begun { name, mut rows, ordered }: Begun| {
+            if !ordered {
+                rows.sort_by(|a, b| a.0.cmp(&b.0));
+                // A row that was begun twice is one.
+                rows.dedup_by(|later, first| {
+                    let same = later.0 == first.0;
+                    if same {
+                        first.1.extend(mem::take(&mut later.1));
+                    }
+                    same
+                });
+            }
             (Text::from(name), rows.into_iter().collect())
         };
-        ConfigDb(self.0.into_iter().map(table).collect())
+        ConfigDb(self.tables.into_iter().map(table).collect())
     }
 }
 
