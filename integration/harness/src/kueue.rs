@@ -41,7 +41,7 @@ pub fn folder() -> Option<PathBuf> {
 #[must_use]
 pub fn missing() -> Option<String> {
     let Some(folder) = folder() else {
-        return Some("a real Kueue needs RAIL_TEST_KUEUE, a folder with its program and its crds".to_owned());
+        return Some("a real Kueue needs RAIL_TEST_KUEUE, a folder with its program and its crds (cargo xtask lab kube --kueue builds them)".to_owned());
     };
     let missing = ["kueue", "crds"].into_iter().find(|name| !folder.join(name).exists());
     missing

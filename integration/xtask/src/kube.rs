@@ -1,6 +1,7 @@
 //! A real Kubernetes for tests on a developer's machine, without a cluster (`cargo xtask lab kube`): its programs, built once into the target
 //! directory. No registry has them, and their source is never in the repository: a machine has it in a folder that an option or a variable names.
 
+mod kueue;
 mod source;
 
 use std::{
@@ -26,20 +27,26 @@ const ROOM: u64 = 6 << 30;
 ///
 /// # Errors
 /// A test fails. What cannot be had here is exit code 2 and no error.
-pub fn run(sources: Option<&Path>) -> Result<ExitCode> {
-    let variable = std::env::var_os("RAIL_LAB_KUBE").filter(|folder| !folder.is_empty());
-    let sources = sources.map(Path::to_owned).or_else(|| variable.map(PathBuf::from));
+pub fn run(sources: Option<&Path>, kueue: Option<&Path>) -> Result<ExitCode> {
+    let named = |option: Option<&Path>, variable: &str| {
+        let variable = std::env::var_os(variable).filter(|folder| !folder.is_empty());
+        option.map(Path::to_owned).or_else(|| variable.map(PathBuf::from))
+    };
     if programs().is_err()
-        && let Err(error) = make(sources.as_deref())
+        && let Err(error) = make(named(sources, "RAIL_LAB_KUBE").as_deref())
     {
         eprintln!("Kubernetes cannot be built here: {error}");
         return Ok(ExitCode::from(2));
     }
-    // The driver and the operator are built with their own tests, of which none has such a name.
-    let mut tests = process::cargo(["test", "--quiet"]);
-    for room in ["integration", "integration-helm", "node-agent-dra", "controller-kubernetes"] {
-        tests.args(["-p", room]);
+    if let Some(sources) = named(kueue, "RAIL_LAB_KUEUE")
+        && kueue::folder().is_err()
+        && let Err(error) = kueue::make(&sources)
+    {
+        eprintln!("Kueue cannot be built here: {error}");
+        return Ok(ExitCode::from(2));
     }
+    // Of the whole workspace, as `cargo xtask test` builds it: by themselves these rooms have other features, and are another build.
+    let mut tests = process::cargo(["test", "--quiet", "--workspace"]);
     tests.args([
         "--test",
         "it",
@@ -61,11 +68,14 @@ pub fn run(sources: Option<&Path>) -> Result<ExitCode> {
     process::exit_code(tests)
 }
 
-/// Lends a command the folder with the programs.
+/// Lends a command the folder with the programs, and Kueue's where there is one: what needs Kueue says itself that it is absent.
 ///
 /// # Errors
-/// There is none; says what makes it.
+/// There is none with Kubernetes' programs; says what makes it.
 pub fn lend(command: &mut Command) -> Result<()> {
+    if let Ok(folder) = kueue::folder() {
+        command.env("RAIL_TEST_KUEUE", folder);
+    }
     command.env("RAIL_TEST_KUBE", programs()?);
     Ok(())
 }
@@ -98,7 +108,7 @@ fn make(sources: Option<&Path>) -> Result<()> {
     let scratch = process::target_dir()?.join("tools/kube-build");
     fs::create_dir_all(&scratch)?;
     disk::check(&scratch, ROOM)?;
-    let source = source::find(sources, &scratch)?;
+    let source = source::find(&source::KUBERNETES, sources, &scratch)?;
     let go = go(&source)?;
     let minor = source::minor(&source)?;
     if minor < OLDEST_MINOR {
@@ -116,7 +126,11 @@ fn make(sources: Option<&Path>) -> Result<()> {
         println!("    building {name} of Kubernetes 1.{minor} (minutes)");
         // A build that is broken off leaves nothing that looks like a program.
         let part = folder.join(format!("{name}.part"));
-        process::run(build(&go, &source, &scratch, minor, (name, &part)))?;
+        let version = "k8s.io/component-base/version";
+        let flags = format!(
+            "-X {version}.gitVersion=v1.{minor}.0+lab -X {version}.gitMajor=1 -X {version}.gitMinor={minor}"
+        );
+        process::run(build(&go, &source, &scratch, &flags, (name, &part)))?;
         fs::rename(part, folder.join(name))?;
     }
     // Gigabytes that nobody needs again.
@@ -125,11 +139,8 @@ fn make(sources: Option<&Path>) -> Result<()> {
 }
 
 /// `go build` of one program into a file, without network, from the vendor folder alone.
-fn build(go: &Path, source: &Path, scratch: &Path, minor: u32, (name, program): (&str, &Path)) -> Command {
-    let version = "k8s.io/component-base/version";
-    let flags = format!(
-        "-s -w -X {version}.gitVersion=v1.{minor}.0+lab -X {version}.gitMajor=1 -X {version}.gitMinor={minor}"
-    );
+fn build(go: &Path, source: &Path, scratch: &Path, flags: &str, (name, program): (&str, &Path)) -> Command {
+    let flags = format!("-s -w {flags}");
     let mut command = Command::new(go);
     command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(program);
     command.arg(format!("./cmd/{name}")).current_dir(source);

@@ -54,6 +54,10 @@ pub struct Args {
     /// by default $RAIL_LAB_KUBE.
     #[arg(long, value_name = "DIR")]
     sources: Option<PathBuf>,
+    /// What kube makes a real Kueue from, too: a clone of kubernetes-sigs/kueue, with files or bare; by default $RAIL_LAB_KUEUE. Without either,
+    /// what needs Kueue is skipped.
+    #[arg(long, value_name = "DIR")]
+    kueue: Option<PathBuf>,
 }
 
 /// Runs what the arguments say.
@@ -69,7 +73,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     match args.what.as_str() {
         "sonic" => return sonic::run(args.sources.as_deref()),
-        "kube" => return kube::run(args.sources.as_deref()),
+        "kube" => return kube::run(args.sources.as_deref(), args.kueue.as_deref()),
         _ => {}
     }
     let suites = suite::named(&args.what)?;

@@ -77,7 +77,8 @@ pub fn run(sources: Option<&Path>) -> Result<ExitCode> {
     }
     // The driver is ours, and follows the tests.
     std::fs::copy(process::root().join("integration/lab/sonic/referee.py"), root()?.join("opt/referee.py"))?;
-    let mut tests = process::cargo(["test", "--quiet", "-p", "integration", "--test", "it", "--", "sonic::"]);
+    // Of the whole workspace, as `cargo xtask test` builds it: by itself the room has other features, and is another build.
+    let mut tests = process::cargo(["test", "--quiet", "--workspace", "--test", "it", "--", "sonic::"]);
     tests.arg("--show-output");
     lend(&mut tests).iter().for_each(|absent| println!("    without {absent}"));
     process::exit_code(tests)

@@ -1,4 +1,4 @@
-//! Kubernetes' own source: a folder that has it, or a clone of openshift/microshift, which has it with all that it is built from.
+//! Source that is built: a folder that has it, or a clone without files that it is taken out of.
 
 use std::{
     fs,
@@ -10,53 +10,60 @@ use std::{
 
 use crate::process::{self, Result};
 
-/// Where openshift/microshift keeps it.
-const VENDORED: &str = "deps/github.com/openshift/kubernetes";
+/// Kubernetes itself, which openshift/microshift has with all that it is built from.
+pub const KUBERNETES: Project =
+    Project { inside: "deps/github.com/openshift/kubernetes", program: "cmd/kube-apiserver" };
+/// Kueue: its own repository.
+pub const KUEUE: Project = Project { inside: "", program: "cmd/kueue" };
 
-/// The folder with Kubernetes' source: as it is named, in a clone, or taken out of a clone that has no files into `scratch`.
+/// A project in Go that carries all it is built from.
+pub struct Project {
+    /// Where a clone has it; nothing where it is the whole of it.
+    inside: &'static str,
+    /// A folder by which its source is known, beside `vendor`.
+    program: &'static str,
+}
+
+/// The folder with a project's source: as it is named, in a clone, or taken out of a clone that has no files into `scratch`.
 ///
 /// # Errors
 /// There is none, or it cannot be taken out.
-pub fn find(sources: &Path, scratch: &Path) -> Result<PathBuf> {
+pub fn find(project: &Project, sources: &Path, scratch: &Path) -> Result<PathBuf> {
+    let Project { inside, program } = *project;
     let sources = std::path::absolute(sources)?;
-    let is_whole =
-        |folder: &Path| folder.join("cmd/kube-apiserver").is_dir() && folder.join("vendor").is_dir();
-    if let Some(whole) = [sources.clone(), sources.join(VENDORED)].into_iter().find(|folder| is_whole(folder))
-    {
+    let is_whole = |folder: &Path| folder.join(program).is_dir() && folder.join("vendor").is_dir();
+    if let Some(whole) = [sources.clone(), sources.join(inside)].into_iter().find(|folder| is_whole(folder)) {
         return Ok(whole);
     }
     if !sources.join("objects").is_dir() {
-        return Err(format!(
-            "{} has neither cmd/kube-apiserver and vendor nor {VENDORED}",
-            sources.display()
-        )
-        .into());
+        let or = if inside.is_empty() { String::new() } else { format!(", nor {inside}") };
+        return Err(format!("{} has no {program} with a vendor folder{or}", sources.display()).into());
     }
     // Done once it has this name.
     let (unpacked, begun) = (scratch.join("source"), scratch.join("source.part"));
     if !unpacked.is_dir() {
-        println!("    unpacking {VENDORED} of {}", sources.display());
-        unpack(&sources, &begun)?;
+        println!("    unpacking {}", sources.join(inside).display());
+        unpack(&sources, inside, &begun)?;
         fs::rename(begun, &unpacked)?;
     }
     if is_whole(&unpacked) {
         Ok(unpacked)
     } else {
-        Err(format!("{} has no {VENDORED}", sources.display()).into())
+        Err(format!("{} has no {program} with a vendor folder", sources.join(inside).display()).into())
     }
 }
 
 /// A file of a clone: mode, name of its object, path.
 type Entry<'a> = (&'a str, &'a str, &'a str);
 
-/// Takes Kubernetes out of a bare clone. Objects that the clone lacks, large data of tests, are left out.
-fn unpack(clone: &Path, into: &Path) -> Result<()> {
+/// Takes a folder out of a bare clone. Objects that the clone lacks, large data of tests, are left out.
+fn unpack(clone: &Path, inside: &str, into: &Path) -> Result<()> {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
         command.arg("--git-dir").arg(clone).args(arguments).env("GIT_NO_LAZY_FETCH", "1");
         command
     };
-    let listed = process::capture(git(&["ls-tree", "-r", "-z", &format!("HEAD:{VENDORED}")]))?;
+    let listed = process::capture(git(&["ls-tree", "-r", "-z", &format!("HEAD:{inside}")]))?;
     let listed = String::from_utf8(listed.stdout)?;
     let entries: Vec<Entry<'_>> = listed.split('\0').filter_map(entry).collect();
     let mut objects = git(&["cat-file", "--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -143,14 +150,14 @@ mod tests {
         let folder = process::target_dir().unwrap().join("kube-test").join(std::process::id().to_string());
         let scratch = folder.join("scratch");
         fs::create_dir_all(&folder).unwrap();
-        let error = find(&folder, &scratch).unwrap_err().to_string();
-        assert!(error.contains(VENDORED), "{error}");
-        let whole = folder.join(VENDORED);
+        let error = find(&KUBERNETES, &folder, &scratch).unwrap_err().to_string();
+        assert!(error.contains(KUBERNETES.inside), "{error}");
+        let whole = folder.join(KUBERNETES.inside);
         for below in ["cmd/kube-apiserver", "vendor", "staging/src/k8s.io/component-base/version"] {
             fs::create_dir_all(whole.join(below)).unwrap();
         }
-        assert_eq!(find(&folder, &scratch).unwrap(), whole);
-        assert_eq!(find(&whole, &scratch).unwrap(), whole);
+        assert_eq!(find(&KUBERNETES, &folder, &scratch).unwrap(), whole);
+        assert_eq!(find(&KUBERNETES, &whole, &scratch).unwrap(), whole);
         let base = whole.join("staging/src/k8s.io/component-base/version/base.go");
         fs::write(&base, "const (\n\t// about it\n\tDefaultKubeBinaryVersion = \"1.36\"\n)\n").unwrap();
         assert_eq!(minor(&whole).unwrap(), 36);
@@ -165,11 +172,12 @@ mod tests {
             process::target_dir().unwrap().join("kube-test").join(format!("bare-{}", std::process::id()));
         let (tree, clone) = (folder.join("tree"), folder.join("clone"));
         for below in ["cmd/kube-apiserver", "vendor"] {
-            fs::create_dir_all(tree.join(VENDORED).join(below)).unwrap();
-            fs::write(tree.join(VENDORED).join(below).join("a.go"), format!("package {below}\n\n")).unwrap();
+            fs::create_dir_all(tree.join(KUBERNETES.inside).join(below)).unwrap();
+            fs::write(tree.join(KUBERNETES.inside).join(below).join("a.go"), format!("package {below}\n\n"))
+                .unwrap();
         }
         fs::write(tree.join("README.md"), "not of Kubernetes").unwrap();
-        symlink("a.go", tree.join(VENDORED).join("vendor/b.go")).unwrap();
+        symlink("a.go", tree.join(KUBERNETES.inside).join("vendor/b.go")).unwrap();
         let git = |arguments: &[&str]| {
             let mut command = Command::new("git");
             command
@@ -182,7 +190,7 @@ mod tests {
         git(&["add", "."]);
         git(&["commit", "--quiet", "--message", "all"]);
         git(&["clone", "--quiet", "--bare", ".", "../clone"]);
-        let found = find(&clone, &folder.join("scratch")).unwrap();
+        let found = find(&KUBERNETES, &clone, &folder.join("scratch")).unwrap();
         assert_eq!(fs::read_to_string(found.join("vendor/b.go")).unwrap(), "package vendor\n\n");
         assert!(found.join("cmd/kube-apiserver/a.go").exists() && !found.join("README.md").exists());
         fs::remove_dir_all(folder).unwrap();
