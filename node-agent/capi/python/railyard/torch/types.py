@@ -21,13 +21,11 @@ _WIDENED = {torch.int8, torch.uint8, torch.int16, torch.bool}
 #: Complex numbers are reduced as pairs of these.
 _COMPLEX = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
-_OPS = {
-    ReduceOp.SUM: "sum",
-    ReduceOp.AVG: "sum",
-    ReduceOp.MIN: "min",
-    ReduceOp.MAX: "max",
-    ReduceOp.PRODUCT: "prod",
-}
+#: The engine's operation for each of ReduceOp's by name.
+_BY_NAME = {"SUM": "sum", "AVG": "sum", "MIN": "min", "MAX": "max", "PRODUCT": "prod"}
+_OPS = {getattr(ReduceOp, name): code for name, code in _BY_NAME.items()}
+#: Names of operations: those of 1.13 do not say their own.
+_NAMES = {getattr(ReduceOp, name): name for name in (*_BY_NAME, "BAND", "BOR", "BXOR")}
 
 
 #: Looked up, not compared with: of two kinds of objects for one operation only one knows the other (before 2.0).
@@ -61,18 +59,18 @@ def reduction(tensor, op) -> Reduction:
     """How `tensor` is reduced by `op` of torch.distributed. Raises TypeError or ValueError where it is not possible."""
     kind = kind_of(op)
     name = _OPS.get(kind)
+    said = _NAMES.get(kind, kind)
     if name is None:
-        known = ", ".join(known.name for known in _OPS)
-        raise ValueError(f"backend rail: {kind} is not supported; supported are {known}")
+        raise ValueError(f"backend rail: {said} is not supported; supported are {', '.join(_BY_NAME)}")
     dtype = tensor.dtype
     if dtype in _COMPLEX:
         if name != "sum":
-            raise TypeError(f"backend rail: {kind} of {dtype} is not supported, only SUM and AVG")
+            raise TypeError(f"backend rail: {said} of {dtype} is not supported, only SUM and AVG")
         dtype = _COMPLEX[dtype]
     elif dtype == torch.bool:
         # As logical or and logical and; a sum of truths is one.
         if kind in _AVERAGE:
-            raise TypeError(f"backend rail: {kind} of {dtype} is not supported")
+            raise TypeError(f"backend rail: {said} of {dtype} is not supported")
         name = {"sum": "max", "prod": "min"}.get(name, name)
         dtype = torch.int32
     elif dtype in _WIDENED:
