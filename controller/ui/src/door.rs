@@ -19,6 +19,8 @@ pub struct Asked<'a> {
     pub query: &'a str,
     /// `If-None-Match`; empty without one.
     pub known: &'a str,
+    /// Whoever asks takes gzip.
+    pub gzip: bool,
 }
 
 /// What it is answered with. For HEAD the body is left out, and everything else stays.
@@ -78,7 +80,12 @@ fn send(file: &'static File, asked: Asked<'_>) -> Answer {
         return Answer { status: 304, headers, body: b"" };
     }
     headers.push(("content-type", file.kind.to_owned()));
-    Answer { status: 200, headers, body: file.bytes }
+    headers.push(("vary", "accept-encoding".to_owned()));
+    if !asked.gzip {
+        return Answer { status: 200, headers, body: file.bytes() };
+    }
+    headers.push(("content-encoding", "gzip".to_owned()));
+    Answer { status: 200, headers, body: file.packed }
 }
 
 fn nothing() -> Answer {
@@ -125,7 +132,7 @@ mod tests {
 
     #[test]
     fn whoever_asks_without_a_slash_is_sent_on() {
-        let found = answer(Asked { path: "/ui", query: "a=b", known: "" });
+        let found = answer(Asked { path: "/ui", query: "a=b", ..Asked::default() });
         assert_eq!((found.status, header(&found, "location")), (308, "/ui/?a=b"));
         assert_eq!(header(&ask("/ui"), "location"), "/ui/");
     }
@@ -171,21 +178,30 @@ mod tests {
         let tag = header(&first, "etag").to_owned();
         assert!(tag.len() == 68 && first.status == 200, "{tag}");
         for known in [tag.clone(), format!("\"other\", {tag}"), tag[2..].to_owned()] {
-            let again = answer(Asked { path: "/ui/app.js", query: "", known: &known });
+            let again = answer(Asked { path: "/ui/app.js", known: &known, ..Asked::default() });
             assert_eq!((again.status, again.body.len()), (304, 0), "{known}");
             assert_eq!(header(&again, "etag"), tag);
         }
-        let other = answer(Asked { path: "/ui/app.js", query: "", known: "\"other\"" });
+        let other = answer(Asked { path: "/ui/app.js", known: "\"other\"", ..Asked::default() });
         assert_eq!(other.status, 200);
+    }
+
+    #[test]
+    fn files_go_out_packed_to_those_who_take_that() {
+        let ask = |gzip| answer(Asked { path: "/ui/app.js", gzip, ..Asked::default() });
+        let (plain, packed) = (ask(false), ask(true));
+        assert_eq!((header(&plain, "content-encoding"), header(&packed, "content-encoding")), ("", "gzip"));
+        assert_eq!(header(&plain, "etag"), header(&packed, "etag"));
+        assert!(packed.body.starts_with(&[0x1f, 0x8b]) && packed.body.len() * 2 < plain.body.len());
     }
 
     #[test]
     fn a_file_is_kept_only_by_its_hash() {
         let hash = header(&ask("/ui/app.css"), "etag")[3..67].to_owned();
-        let kept = answer(Asked { path: "/ui/app.css", query: &hash, known: "" });
+        let kept = answer(Asked { path: "/ui/app.css", query: &hash, ..Asked::default() });
         assert!(header(&kept, "cache-control").contains("immutable"));
         for query in ["", "other"] {
-            let found = answer(Asked { path: "/ui/app.css", query, known: "" });
+            let found = answer(Asked { path: "/ui/app.css", query, ..Asked::default() });
             assert_eq!(header(&found, "cache-control"), "no-cache");
         }
         assert_eq!(header(&ask("/ui/"), "cache-control"), "no-cache");

@@ -1,31 +1,58 @@
 //! The files, as they were built, with their types and hashes.
 
+use std::{io::Read, sync::OnceLock};
+
+use flate2::read::GzDecoder;
+
 /// What was built, and of what: lines of `KIND HASH PATH`, KIND being `asset` or `source`, HASH the SHA-256 in hexadecimal.
 pub(crate) const MANIFEST: &str = include_str!("../assets/manifest.txt");
 
 /// One file of the pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct File {
     /// Its name below `/ui/`.
     pub name: &'static str,
     /// For `Content-Type`.
     pub kind: &'static str,
-    /// All of it.
-    pub bytes: &'static [u8],
+    /// All of it, packed by gzip.
+    pub packed: &'static [u8],
+    /// Unpacked, once somebody asks who does not take it packed.
+    plain: OnceLock<Vec<u8>>,
+}
+
+impl File {
+    const fn new(name: &'static str, kind: &'static str, packed: &'static [u8]) -> Self {
+        Self { name, kind, packed, plain: OnceLock::new() }
+    }
+
+    /// All of it, as it was built.
+    pub(crate) fn bytes(&'static self) -> &'static [u8] {
+        self.plain.get_or_init(|| {
+            let mut plain = Vec::new();
+            // It was packed when this was built; a test unpacks every file.
+            match GzDecoder::new(self.packed).read_to_end(&mut plain) {
+                Ok(_) => plain,
+                Err(_) => Vec::new(),
+            }
+        })
+    }
 }
 
 /// The page that all others are drawn in.
 pub(crate) const INDEX: &str = "index.html";
 
-pub(crate) const FILES: [File; 4] = [
-    File { name: INDEX, kind: "text/html; charset=utf-8", bytes: include_bytes!("../assets/index.html") },
-    File {
-        name: "app.js",
-        kind: "text/javascript; charset=utf-8",
-        bytes: include_bytes!("../assets/app.js"),
-    },
-    File { name: "app.css", kind: "text/css; charset=utf-8", bytes: include_bytes!("../assets/app.css") },
-    File { name: "icon.svg", kind: "image/svg+xml", bytes: include_bytes!("../assets/icon.svg") },
+/// A file as `build.rs` packs it.
+macro_rules! packed {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz"))
+    };
+}
+
+pub(crate) static FILES: [File; 4] = [
+    File::new(INDEX, "text/html; charset=utf-8", packed!("index.html")),
+    File::new("app.js", "text/javascript; charset=utf-8", packed!("app.js")),
+    File::new("app.css", "text/css; charset=utf-8", packed!("app.css")),
+    File::new("icon.svg", "image/svg+xml", packed!("icon.svg")),
 ];
 
 /// Lines of the manifest of one kind: hash and path.
@@ -52,8 +79,8 @@ mod tests {
 
     #[test]
     fn files_are_as_the_manifest_says() {
-        for file in FILES {
-            assert_eq!(hash(file.name), hashed(file.bytes), "{}: run `npm run build` in web/", file.name);
+        for file in &FILES {
+            assert_eq!(hash(file.name), hashed(file.bytes()), "{}: run `npm run build` in web/", file.name);
         }
         assert_eq!(listed("asset").count(), FILES.len());
     }
@@ -94,7 +121,7 @@ mod tests {
     #[test]
     fn the_page_has_no_script_and_no_style_of_its_own() {
         let index = FILES.iter().find(|file| file.name == INDEX).unwrap();
-        let text = std::str::from_utf8(index.bytes).unwrap();
+        let text = std::str::from_utf8(index.bytes()).unwrap();
         assert!(!text.contains("<style") && !text.contains(" style=") && !text.contains(" on"), "{text}");
         assert_eq!(
             text.matches("<script").count(),

@@ -1,11 +1,6 @@
 //! The web pages, on the same port. Their files say nothing of the cluster, so that nobody is asked who they are; what pages show they ask for
 //! by the API, as whoever looks at them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
-
 use axum::{
     Router,
     body::Body,
@@ -14,9 +9,8 @@ use axum::{
     response::Response,
     routing::any,
 };
-use bytes::Bytes;
 use controller_ui::{Asked, answer};
-use proto_rpc::negotiate::{gzip, takes_gzip};
+use proto_rpc::negotiate::takes_gzip;
 
 use super::allowed::not_allowed;
 
@@ -31,20 +25,11 @@ async fn page(request: Request) -> Response {
     }
     let known = request.headers().get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let query = request.uri().query().unwrap_or_default();
-    let asked = Asked { path: request.uri().path(), query, known: known.unwrap_or_default() };
+    let gzip = takes_gzip(request.headers());
+    let asked = Asked { path: request.uri().path(), query, known: known.unwrap_or_default(), gzip };
     let found = answer(asked);
-    let packed = if takes_gzip(request.headers()) { packed(found.body) } else { None };
     // The body of an answer to HEAD is left out by the server, which counts it for Content-Length.
-    let mut response = match packed {
-        Some(packed) => {
-            let mut response = Response::new(Body::from(packed));
-            let headers = response.headers_mut();
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-            response
-        }
-        None => Response::new(Body::from(found.body)),
-    };
+    let mut response = Response::new(Body::from(found.body));
     *response.status_mut() = StatusCode::from_u16(found.status).unwrap_or(StatusCode::NOT_FOUND);
     for (name, value) in found.headers {
         if let Ok(value) = HeaderValue::from_str(&value) {
@@ -52,23 +37,6 @@ async fn page(request: Request) -> Response {
         }
     }
     response
-}
-
-/// A file packed, once for all who ask: whoever has no account may ask often. None for what is small.
-fn packed(file: &'static [u8]) -> Option<Bytes> {
-    const LEAST: usize = 1024;
-    /// By their addresses: as many as there are files.
-    static PACKED: Mutex<BTreeMap<usize, Bytes>> = Mutex::new(BTreeMap::new());
-    if file.len() < LEAST {
-        return None;
-    }
-    let mut all = PACKED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(packed) = all.get(&file.as_ptr().addr()) {
-        return Some(packed.clone());
-    }
-    let packed = Bytes::from(gzip(file).ok()?);
-    all.insert(file.as_ptr().addr(), packed.clone());
-    Some(packed)
 }
 
 #[cfg(test)]
