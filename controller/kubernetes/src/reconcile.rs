@@ -77,6 +77,8 @@ struct Memory {
     failures: BTreeMap<String, u32>,
     /// Objects as they were written last, by UID: what the watch shows may be older.
     written: BTreeMap<String, Arc<Seen>>,
+    /// Objects of which a write was not answered, by UID: it may have been done, and what the watch shows may be older.
+    unanswered: BTreeSet<String>,
     jitter: Option<Jitter>,
 }
 
@@ -108,7 +110,11 @@ pub async fn keep(shared: Arc<Shared>, kind: Kind, stop: CancellationToken) {
 }
 
 async fn reconcile(seen: Arc<Seen>, room: Arc<Room>) -> Result<Next, ReconcileError> {
-    let pass = room.pass(room.newest(seen)).await;
+    let pass = match room.current(seen).await {
+        Ok(Some(seen)) => room.pass(seen).await,
+        Ok(None) => Ok(Next::await_change()),
+        Err(error) => Err(error),
+    };
     let outcome = if pass.is_ok() { "done" } else { "failed" };
     room.shared.metrics.reconciles.inc([room.kind.name(), outcome]);
     pass
@@ -135,6 +141,39 @@ impl Room {
         }
     }
 
+    /// The newest object that is known; read anew after a write that was not answered, for the same again would be another write. None where it is gone.
+    async fn current(&self, seen: Arc<Seen>) -> Result<Option<Arc<Seen>>, ReconcileError> {
+        let newest = self.newest(seen);
+        let uid = newest.metadata.uid.clone().unwrap_or_default();
+        let is_answered = {
+            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            !memory.unanswered.contains(&uid)
+        };
+        if is_answered {
+            return Ok(Some(newest));
+        }
+        let object = Object::of(self.kind, &newest);
+        let read = self.objects(&object).get_opt(&object.name).await?;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.unanswered.remove(&uid);
+        drop(memory);
+        // Another object of its name is a change that the watch will show.
+        let read = read.filter(|read| read.metadata.uid.as_ref() == Some(&uid));
+        if read.is_none() {
+            self.forget(&uid);
+        }
+        Ok(read.map(|read| self.remember(read)))
+    }
+
+    /// Whether a write was done is not known.
+    fn doubt(&self, uid: &str) {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if memory.unanswered.len() >= REMEMBERED {
+            memory.unanswered.clear();
+        }
+        memory.unanswered.insert(uid.to_owned());
+    }
+
     fn remember(&self, written: Seen) -> Arc<Seen> {
         let written = Arc::new(written);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,6 +189,7 @@ impl Room {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.written.remove(uid);
         memory.failures.remove(uid);
+        memory.unanswered.remove(uid);
     }
 
     fn pause(&self, pace: Pace, uid: &str) -> Duration {
@@ -220,7 +260,8 @@ impl Room {
                     Action::Wait(pace) => next = Some(Next::requeue(self.pause(pace, &object.uid))),
                     Action::AddFinalizer | Action::RemoveFinalizer => {
                         let adds = action == Action::AddFinalizer;
-                        let written = self.set_finalizer(&seen, &object, adds).await?;
+                        let written = self.set_finalizer(&seen, &object, adds).await;
+                        let written = written.inspect_err(|_| self.doubt(&object.uid))?;
                         let Some(written) = written.filter(|_| adds || !object.is_deleted) else {
                             self.forget(&object.uid);
                             return Ok(Next::await_change());
@@ -229,7 +270,8 @@ impl Room {
                         goes_on = true;
                     }
                     Action::Write(status) => {
-                        let Some(written) = self.write_status(&object, &status).await? else {
+                        let written = self.write_status(&object, &status).await;
+                        let Some(written) = written.inspect_err(|_| self.doubt(&object.uid))? else {
                             self.forget(&object.uid);
                             return Ok(Next::await_change());
                         };

@@ -53,6 +53,9 @@ struct Served {
     /// How often a namespace was read.
     namespaces: AtomicU32,
     away: AtomicBool,
+    /// From the first of these patches on watches show nothing, and the answer of the last is lost; 0 where all is as it should be.
+    lost: AtomicU32,
+    patches: AtomicU32,
 }
 
 /// The controller's jobs, by tenant and name.
@@ -112,6 +115,8 @@ impl Cluster {
             label: Mutex::new("nlp".to_owned()),
             namespaces: AtomicU32::new(0),
             away: AtomicBool::new(false),
+            lost: AtomicU32::new(0),
+            patches: AtomicU32::new(0),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&served));
         let stop = CancellationToken::new();
@@ -171,6 +176,11 @@ impl Cluster {
     /// Whether the controller answers.
     pub fn set_away(&self, away: bool) {
         self.served.away.store(away, Ordering::SeqCst);
+    }
+
+    /// Does this patch without an answer, and shows no watch anything from the first patch on.
+    pub fn lose(&self, patch: u32) {
+        self.served.lost.store(patch, Ordering::SeqCst);
     }
 
     /// The tenants that the controller has.
@@ -251,11 +261,20 @@ async fn serve(
     match (method, parts.as_slice()) {
         (Method::GET, [collection]) if query.contains("watch=true") => served.watch(collection, query),
         (Method::GET, [collection]) => json_answer(200, &served.objects.lock().unwrap().list(collection)),
+        (Method::GET, [collection, name]) => {
+            let object = served.objects.lock().unwrap().read(collection, name);
+            served.changed.send_modify(|count| *count += 1);
+            json_answer(if object.is_null() { 404 } else { 200 }, &object)
+        }
         (Method::PATCH, [collection, name, rest @ ..]) => {
             let patch: Value = serde_json::from_slice(&body).unwrap();
+            let count = served.patches.fetch_add(1, Ordering::SeqCst) + 1;
             let (code, answer) =
                 served.objects.lock().unwrap().patch(collection, name, rest == ["status"], &patch);
             served.changed.send_modify(|count| *count += 1);
+            if count == served.lost.load(Ordering::SeqCst) {
+                return json_answer(503, &refusal(503, "ServiceUnavailable"));
+            }
             json_answer(code, &answer)
         }
         _ => json_answer(404, &refusal(404, "NotFound")),
@@ -279,6 +298,12 @@ impl Served {
         tokio::spawn(async move {
             loop {
                 changed.mark_unchanged();
+                let is_blind =
+                    self.lost.load(Ordering::SeqCst) > 0 && self.patches.load(Ordering::SeqCst) > 0;
+                if is_blind {
+                    lines.closed().await;
+                    return;
+                }
                 let events = self.objects.lock().unwrap().since(&collection, version);
                 let Some(events) = events else {
                     let line = json!({"type": "ERROR", "object": refusal(410, "Expired")});

@@ -96,6 +96,24 @@ async fn an_absent_controller_is_said_once_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_is_not_answered_is_looked_for_before_it_is_written_again() {
+    for (lost, name) in [(1, "finalizer"), (2, "handed"), (3, "ready")] {
+        let cluster = Cluster::start().await;
+        cluster.lose(lost);
+        let operator = Operator::start(&cluster);
+        cluster.create("railtenants", tenant(name, "Delete"));
+        cluster.until(|objects| objects.reads("railtenants", name) > 0 && objects.count(is_ready) == 1).await;
+        operator.end().await;
+        let objects = cluster.objects();
+        assert_eq!(
+            (objects.reads("railtenants", name), objects.writes("railtenants", name)),
+            (1, 3),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_is_too_old_lists_again() {
     let cluster = Cluster::start().await;
     let operator = Operator::start(&cluster);

@@ -17,6 +17,7 @@ pub struct Objects {
     /// Versions up to this are forgotten.
     forgotten: u64,
     writes: BTreeMap<(String, String), u32>,
+    reads: BTreeMap<(String, String), u32>,
     gone: u32,
 }
 
@@ -50,6 +51,17 @@ impl Objects {
     /// One object.
     pub fn get(&self, collection: &str, name: &str) -> Value {
         self.all.get(&key(collection, name)).cloned().unwrap_or_default()
+    }
+
+    /// One object, for who asks for it alone.
+    pub fn read(&mut self, collection: &str, name: &str) -> Value {
+        *self.reads.entry(key(collection, name)).or_default() += 1;
+        self.get(collection, name)
+    }
+
+    /// How often an object was asked for alone.
+    pub fn reads(&self, collection: &str, name: &str) -> u32 {
+        self.reads.get(&key(collection, name)).copied().unwrap_or_default()
     }
 
     /// How many objects are so.
