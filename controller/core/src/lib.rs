@@ -13,7 +13,7 @@
 //! state.job(&JobId) -> Option<&Arc<Job>>, job_by_uid(&JobUid), jobs(after) / jobs_of(&TenantName, after) -> in name order
 //! state.node(&NodeName) -> Option<&Arc<Node>>, nodes(after), session(&NodeName), last_heard(&NodeName) -> Option<Timestamp>, holds(&NodeName) -> Vec<Hold>
 //! state.tenant(&TenantName) -> Option<&Arc<Tenant>>, tenants(after), usage(&TenantName) -> TenantUsage
-//! state.fabric() -> Option<&Arc<Fabric>>, findings() -> Vec<Reason>, topology() -> TopologyView
+//! state.fabric() -> Option<&Arc<Fabric>>, findings() -> Vec<Reason>, topology() -> TopologyView, map() -> MapView
 //! state.plan(&TenantName, &Authority, &JobSpec, now) -> Result<PlanResult, CoreError>, explain(&JobId, now) -> Result<Explanation, CoreError>
 //! state.health() -> HealthView, figures() -> Figures, moved(&Transition, now) -> Option<Moved>
 //! ```
@@ -82,6 +82,7 @@ pub use controller_state::{
             schedules::ScheduleView,
             standing::{OrderRow, QueueOrder},
         },
+        map::{MapNode, MapPort, MapView},
         query::{Hold, TenantUsage},
         rail::rails::{self, NodeRails, RailJob, RailUse, RailView, RailsView},
         rollout::{

@@ -24,6 +24,7 @@ mod isolation;
 mod jobs;
 mod kept;
 mod licenses;
+mod map;
 mod owners;
 mod priorities;
 mod prove;

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod cluster;
 pub mod explained;
 pub mod job;
+pub mod map;
 pub mod node;
 pub mod query;
 pub mod rail;
