@@ -28,7 +28,7 @@ use tonic::{Code, Status};
 use crate::{
     access,
     authz::{Rpc, authorise},
-    fair::{FairLimits, Gate},
+    fair::{FairLimits, Gate, Seat, StreamPlace},
     switch::series::SwitchSeries,
 };
 
@@ -118,6 +118,29 @@ impl Guard {
             // Nothing was decided: the token's record could not be read.
             Err(error) => Err(error),
         }
+    }
+
+    /// Lets in whoever may make a call, when it is their turn: one tenant's storm must not hold up another. What it gives is to be kept
+    /// until the answer begins, and a stream's place until it ends.
+    ///
+    /// # Errors
+    /// As [`Guard::admit`] and [`Gate::turn`]; `Unavailable` if this controller only reads the store, and the call asks for more.
+    pub(crate) async fn let_in(
+        &self,
+        rpc: Rpc,
+        extensions: &Extensions,
+        headers: &HeaderMap,
+    ) -> Result<(Caller, (Option<Seat>, Option<StreamPlace>)), RpcError> {
+        if !self.shared.handle.has_loop() && !rpc.reads_the_store() {
+            return Err(crate::fault::refused(&Refusal::Stopped { cause: "it follows another one" }));
+        }
+        let caller = self.admit(rpc, extensions, headers).await?;
+        let turn = self.gate.turn(rpc, &caller.identity).await?;
+        if let Err(error) = self.still(&caller, extensions.get::<PeerInfo>()) {
+            self.refuse(rpc, &caller.identity, &error);
+            return Err(self.record(&caller.actor, error).await);
+        }
+        Ok((caller, turn))
     }
 
     /// Who calls, and by which way, as the audit log tells it.
@@ -224,28 +247,13 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
         let text = format!("there is no method {path} here");
         return router::refuse(true, &RpcError::new(ErrorClass::Unimplemented, "UNKNOWN_METHOD", text));
     };
-    if !guard.shared.handle.has_loop() && !rpc.reads_the_store() {
-        return router::refuse(
-            true,
-            &crate::fault::refused(&Refusal::Stopped { cause: "it follows another one" }),
-        );
-    }
     let (parts, body) = request.into_parts();
     let (peer, since) = (parts.extensions.get::<PeerInfo>().cloned(), SystemTime::now());
-    match guard.admit(rpc, &parts.extensions, &parts.headers).await {
-        Ok(caller) => {
+    match guard.let_in(rpc, &parts.extensions, &parts.headers).await {
+        Ok((caller, (seat, place))) => {
             let actor = Arc::clone(&caller.actor);
             request = Request::from_parts(parts, body);
             let identity = caller.identity.clone();
-            // In turn: one tenant's storm must not hold up another.
-            let (seat, place) = match guard.gate.turn(rpc, &identity).await {
-                Ok(turn) => turn,
-                Err(error) => return router::refuse(true, &error),
-            };
-            if let Err(error) = guard.still(&caller, peer.as_ref()) {
-                guard.refuse(rpc, &identity, &error);
-                return router::refuse(true, &guard.record(&actor, error).await);
-            }
             request.extensions_mut().insert(caller);
             let response =
                 if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };

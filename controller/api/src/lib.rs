@@ -23,6 +23,7 @@ mod health;
 mod job;
 mod license;
 mod logs;
+mod map;
 mod node;
 mod page;
 mod qos;

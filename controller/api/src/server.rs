@@ -75,7 +75,6 @@ impl Api {
     /// [`ReflectionError`] if the schema cannot be served by reflection.
     pub async fn new(context: Context, metrics: &ApiMetrics) -> Result<Self, ReflectionError> {
         let guard = context.guard.clone();
-        let version = context.version;
         let (health, health_service) = tonic_health::server::health_reporter();
         let mut routes = Routes::builder();
         let known = SwitchReports::default();
@@ -115,11 +114,11 @@ impl Api {
             SwitchAgents::new(context.clone(), known),
             FILES_MAX + MAX_MESSAGE_BYTES
         );
-        serve!(AgentServiceServer, Agents::new(context));
+        serve!(AgentServiceServer, Agents::new(context.clone()));
         routes.add_service(health_service.max_decoding_message_size(MAX_MESSAGE_BYTES));
         let grpc = routes.routes().into_axum_router().reset_fallback().merge(reflection()?);
-        let grpc = grpc.layer(from_fn_with_state(guard.clone(), at_the_door));
-        let rest = rest::router(grpc.clone(), guard, version);
+        let grpc = grpc.layer(from_fn_with_state(guard, at_the_door));
+        let rest = rest::router(grpc.clone(), context);
         let api = Self { router: router::merge(Routes::from(grpc), rest, &metrics.layers), health };
         api.set_serving(true).await;
         Ok(api)

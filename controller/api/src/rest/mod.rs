@@ -3,6 +3,7 @@
 mod allowed;
 mod examples;
 mod links;
+mod map;
 mod openapi;
 mod params;
 mod place;
@@ -32,7 +33,7 @@ use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
 use crate::{
     authz::Rpc,
-    guard::Guard,
+    context::Context,
     rest::{
         allowed::not_allowed,
         routes::{Body as RouteBody, OPENAPI, ROUTES, Route},
@@ -49,22 +50,21 @@ const NDJSON: &str = "application/x-ndjson";
 #[derive(Clone)]
 struct Rest {
     grpc: Router,
-    guard: Guard,
-    version: &'static str,
+    context: Context,
     /// Made when somebody asks for it first: a controller that takes the lead has no time for it.
     document: Arc<OnceLock<Bytes>>,
 }
 
 /// The routes over a gRPC router that has its door already.
-pub fn router(grpc: Router, guard: Guard, version: &'static str) -> Router {
+pub fn router(grpc: Router, context: Context) -> Router {
     // Several routes may share a path, each with its own name for what the path carries; the table knows which.
     let mounts: BTreeSet<String> = ROUTES.iter().map(|route| plain(route.mount())).collect();
     let mut router = Router::new().route(OPENAPI, any(describe));
     for mount in mounts {
         router = router.route(&mount, any(serve));
     }
-    router = router.merge(ui::router());
-    router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, guard, version, document: Arc::default() })
+    router = router.merge(ui::router()).route(map::PATH, any(map::serve));
+    router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, context, document: Arc::default() })
 }
 
 /// The path with one name for all parameters.
@@ -78,9 +78,10 @@ async fn describe(State(rest): State<Rest>, request: Request) -> Response {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return not_allowed(&[Method::GET, Method::HEAD]);
     }
-    match rest.guard.admit(Rpc::OpenApi, &parts.extensions, &parts.headers).await {
+    match rest.context.guard.admit(Rpc::OpenApi, &parts.extensions, &parts.headers).await {
         Ok(_) => {
-            let document = rest.document.get_or_init(|| document(rest.version).to_string().into()).clone();
+            let document =
+                rest.document.get_or_init(|| document(rest.context.version).to_string().into()).clone();
             ([(header::CONTENT_TYPE, "application/json")], document).into_response()
         }
         Err(error) => error.into_response(),
@@ -110,7 +111,7 @@ async fn transact(
     body: Body,
 ) -> Result<Response, RpcError> {
     // Who may not call learns nothing about what it sent; the door inside asks once more for the gRPC call.
-    rest.guard.admit(route.rpc, &parts.extensions, &parts.headers).await?;
+    rest.context.guard.admit(route.rpc, &parts.extensions, &parts.headers).await?;
     let missing =
         || RpcError::new(ErrorClass::Internal, "NO_METHOD", "the route's method is not in the schema");
     let method = transcode::method(route.rpc).ok_or_else(missing)?;

@@ -7,12 +7,15 @@ use axum::{
     http::{HeaderMap, Request},
 };
 use http_body_util::{BodyExt, Full};
-use proto_rpc::Client;
+use proto_rpc::{Client, Identity, Role};
 use serde_json::{Value, json};
 use tonic::body::Body;
 use tower::Service;
 
-use crate::world::World;
+use crate::{
+    agent::{Behaviour, FakeAgent},
+    world::World,
+};
 
 struct Answer {
     status: u16,
@@ -124,4 +127,39 @@ async fn who_sends_too_much_hears_so_after_it_has_sent_all() {
         let error = &answer.json()["error"];
         assert_eq!((&error["code"], &error["reason"]), (&json!(413), &json!("MESSAGE_TOO_LARGE")));
     }
+}
+
+/// The picture of the fabric is for those who may ask for the topology, and for nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_map_of_the_pages_is_for_whom_the_topology_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    let viewer = Identity::user("default", "vera", [Role::Viewer]).unwrap();
+    let _agent = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Linger).await;
+    let mut tags = Vec::new();
+    for (mut client, status) in [
+        (world.user("default"), 200),
+        (world.client(&viewer), 200),
+        (world.admin(), 200),
+        (world.node("n0").await, 403),
+        (world.client(&Identity::Anonymous), 401),
+    ] {
+        let topology = ask(&mut client, "GET", "/v1/topology", &[], "").await;
+        let map = ask(&mut client, "GET", "/ui/map", &[], "").await;
+        assert_eq!((topology.status, map.status), (status, status));
+        if status != 200 {
+            assert_eq!(map.json()["error"]["reason"], topology.json()["error"]["reason"]);
+            continue;
+        }
+        assert!(map.body.starts_with(b"RMAP") && map.body.ends_with(b"n0\n"), "{:?}", map.body);
+        let headers = ["cache-control", "x-content-type-options"].map(|name| map.header(name));
+        assert_eq!(headers, ["no-store", "nosniff"]);
+        let again = ask(&mut client, "GET", "/ui/map", &[("if-none-match", map.header("etag"))], "").await;
+        assert_eq!((again.status, again.body.len()), (304, 0));
+        let put = ask(&mut client, "PUT", "/ui/map", &[], "").await;
+        assert_eq!((put.status, put.header("allow")), (405, "GET, HEAD"));
+        tags.push(map.header("etag").to_owned());
+    }
+    assert!(tags.iter().all(|tag| *tag == tags[0]), "all see the same: {tags:?}");
+    assert!(world.metric("rail_refusals_total{rpc=\"GetTopology\"") >= 4.0);
 }
