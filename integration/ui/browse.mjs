@@ -230,12 +230,12 @@ async function asViewer(browser) {
 
 /**
  * Has a page believe that the controller has answered a call so: within the page, because a browser hands on a large answer of a test far slower
- * than one of a network. `make` gives the text. Notes when it answered.
+ * than one of a network. `make` gives the text or the bytes. Notes when it answered.
  */
 async function pretend(page, call, make) {
   await page.addInitScript(
     ({ call, make }) => {
-      const text = new Function(`return (${make})()`)();
+      const told = new Function(`return (${make})()`)();
       const real = window.fetch.bind(window);
       let once = true;
       window.fetch = (target, options) => {
@@ -244,7 +244,7 @@ async function pretend(page, call, make) {
         if (!once && call.includes("watch")) return new Promise(() => undefined);
         once = false;
         window.answered = performance.now();
-        return Promise.resolve(new Response(text));
+        return Promise.resolve(new Response(told));
       };
     },
     { call, make: String(make) },
@@ -261,13 +261,19 @@ async function shown(page, path, ready) {
 /** A fabric of 125,024 servers with 8 rails, told by the test in place of the controller. */
 async function large(browser) {
   const page = await open(browser, admin, { bypassCSP: true });
-  await pretend(page, "/v1/topology", () => {
-    const ports = Array.from({ length: 8 }, (_, rail) => ({ rail, usable: true }));
-    const pods = Array.from({ length: 3907 }, (_, pod) => ({
-      name: `p${pod}`,
-      nodes: Array.from({ length: 32 }, (_, node) => ({ name: `n${pod}-${node}`, gpus: 8, gpusFree: (pod * 7 + node) % 9, schedulable: true, ports })),
-    }));
-    return JSON.stringify({ rails: 8, pods });
+  await pretend(page, "/ui/map", () => {
+    // As controller/api/src/map.rs says it.
+    const [pods, nodes, rails] = [3907, 32, 8];
+    const leaves = Array.from({ length: pods * rails }, (_, at) => `leaf${at}`);
+    const head = JSON.stringify({ rails, nodes: pods * nodes, pods: leaves.slice(0, pods).map((_, at) => [`p${at}`, nodes]), leaves, runs: pods * rails, findings: [], findingsLeftOut: 0 });
+    const padded = new TextEncoder().encode(head.padEnd(Math.ceil(head.length / 4) * 4));
+    const numbers = new Uint32Array(2 * pods * rails);
+    for (let at = 0; at < pods * rails; at += 1) numbers.set([at + 1, nodes], 2 * at);
+    const ports = new Uint8Array(pods * nodes * rails).fill(1);
+    const free = Uint8Array.from({ length: pods * nodes }, (_, node) => (Math.floor(node / nodes) * 7 + (node % nodes)) % 9);
+    const names = Array.from({ length: pods * nodes }, (_, node) => `n${Math.floor(node / nodes)}-${node % nodes}\n`).join("");
+    const columns = [new Uint8Array(pods * nodes).fill(8), free, new Uint8Array(pods * nodes).fill(1)];
+    return new Blob(["RMAP", new Uint32Array([1, padded.length]), padded, numbers, ports, ...columns, names]);
   });
   const first = await shown(page, "fabric?shows=use", 'Number(document.querySelector(".map canvas")?.dataset.painted) > 0');
   const frames = await page.evaluate(async () => {
@@ -283,6 +289,9 @@ async function large(browser) {
     }
     return count / ((performance.now() - begin) / 1000);
   });
+  check(/125,024 nodes in 3,907 pods, 8 rails, 31,256 leaves/.test(await page.textContent(".bar")), "a large fabric is counted");
+  await page.click(".choice label:first-of-type");
+  check(/1,000,192 usable 0 drained 0 out of use/.test((await page.textContent(".legend")).replace(/\s+/g, " ")), "and so are its ports");
   await picture(page, "large-fabric");
   console.log(`measured: 125,024 servers with 8 rails: first picture ${first.toFixed(0)} ms after the answer, ${frames.toFixed(0)} frames a second while zooming`);
   await page.context().close();

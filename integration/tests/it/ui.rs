@@ -103,3 +103,25 @@ fn a_browser_visits_every_page() {
     );
     print!("{printed}");
 }
+
+/// That it can be measured; the figures themselves are of the machine that runs it, and are not judged here.
+#[test]
+fn a_large_fabric_and_many_jobs_are_drawn() {
+    let Some(tools) = lent("RAIL_TEST_UI_VISIT", "npm with what visits the web pages") else { return };
+    let Some(chromium) = lent("RAIL_TEST_CHROMIUM", "Chromium") else { return };
+    if Command::new("openssl").arg("version").output().is_err() {
+        println!(
+            "skipped: there is no openssl, which makes the certificate of a server that stands in for the controller"
+        );
+        return;
+    }
+    let program = tools.join("scale.mjs");
+    fs::copy(root().join("integration/ui/scale.mjs"), &program).unwrap();
+    let assets = root().join("controller/ui/assets");
+    let variables = [
+        ("UI_CHROMIUM", chromium.to_str().unwrap()),
+        ("UI_ASSETS", assets.to_str().unwrap()),
+        ("UI_SECONDS", "1"),
+    ];
+    print!("{}", node(&program, &[], &variables));
+}

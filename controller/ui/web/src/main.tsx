@@ -186,7 +186,7 @@ function Health({ session }: { session: Session }) {
 }
 
 /** The rows that a page is drawn from. */
-const DRAWN: Record<string, keyof Lives> = { fabric: "nodes", jobs: "jobs", queue: "jobs", doctor: "nodes" };
+const DRAWN: Record<string, keyof Lives> = { jobs: "jobs", queue: "jobs", doctor: "nodes" };
 
 /** What is amiss with the stream that the page is drawn from. */
 function Trouble({ page, live }: { page: string; live: Lives }) {

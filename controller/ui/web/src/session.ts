@@ -1,7 +1,9 @@
 // Who looks at the pages: by a certificate that the browser shows, or a token that was pasted. A token lives as long as the tab.
 
 import { ofAnswer } from "../../../../cli/clients/typescript/src/answers.js";
+import { readable } from "../../../../cli/clients/typescript/src/core.js";
 import { ApiError, Client, fetching, type Transport, type WhoAmIResponse } from "../../../../cli/clients/typescript/src/index.js";
+import { route } from "./route.js";
 
 const KEPT = "railyard.token";
 
@@ -13,9 +15,15 @@ export interface Session {
   token: boolean;
   /** Whether their role may make a call, as `JobService/CancelJob`. What is somebody else's may be refused all the same. */
   may(call: string): boolean;
+  /** The fabric for its map, and its tag; undefined if that is `known` already. Throws ApiError. */
+  map(known: string, signal: AbortSignal): Promise<{ bytes: ArrayBuffer; tag: string } | undefined>;
   /** Calls somebody, once, when the controller no longer knows who this is, with the reason. */
   onRefused(refused: (why: string) => void): void;
 }
+
+/** Where the fabric is for its map, and how long an answer may take, in milliseconds. */
+const MAP = "/ui/map";
+const PATIENCE = 30_000;
 
 /** What a refusal says; empty where it says nothing. */
 async function reason(answer: Response): Promise<string> {
@@ -38,9 +46,26 @@ async function begin(token: string | undefined): Promise<Session> {
     return answer;
   };
   const client = new Client({ token, transport });
+  const ask = async (known: string, signal: AbortSignal) => {
+    const headers: Record<string, string> = { "if-none-match": known };
+    if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
+    const sent = { method: "GET", headers, signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]), reuse: true };
+    const answer = await transport(location.origin, MAP, sent);
+    if (answer.status === 304) return undefined;
+    if (!answer.ok) throw ofAnswer(readable(await answer.text()), answer.status, "");
+    return { bytes: await answer.arrayBuffer(), tag: answer.headers.get("etag") ?? "" };
+  };
+  // Asked for beside who it is that looks, so that its picture is there sooner; whoever shows no token is refused once only.
+  let early = token !== undefined && route().page === "fabric" ? ask("", new AbortController().signal) : undefined;
+  early?.catch(() => undefined);
+  const map: Session["map"] = async (known, signal) => {
+    const first = known ? undefined : early;
+    early = undefined;
+    return first ?? ask(known, signal);
+  };
   const who = await client.tenants.whoAmI({ timeoutMs: 15_000 });
   const calls = new Set(who.mayCall ?? []);
-  return { client, who, token: token !== undefined, may: (call) => calls.has(`/rail.v1.${call}`), onRefused: (call) => (refused = call) };
+  return { client, who, map, token: token !== undefined, may: (call) => calls.has(`/rail.v1.${call}`), onRefused: (call) => (refused = call) };
 }
 
 /** The token that this tab has. */

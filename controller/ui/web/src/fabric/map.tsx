@@ -1,8 +1,8 @@
 // The map: a canvas that is moved, zoomed and walked over with the mouse, by touch or with keys.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { cell, podOf, portAt, type Model, type Port } from "./model.js";
-import { draw, picture, type Shows, type View } from "./paint.js";
+import { draw, picture, smaller, type Picture, type Shows, type View } from "./paint.js";
 
 interface MapProps {
   model: Model;
@@ -13,6 +13,8 @@ interface MapProps {
   words: string;
 }
 
+/** How long nothing is zoomed until the picture is made anew at its size, in milliseconds. */
+const RESTS = 150;
 /** Pixels of a port at most, and of one where all of a small fabric is seen. */
 const LARGEST = 160;
 const FITTED = 88;
@@ -25,8 +27,11 @@ function isDark(): boolean {
 /** What is drawn, beside the elements: kept over changes of what is shown. */
 class Map2d {
   view: View = { x: 0, y: 0, scale: 1 };
-  private base: HTMLCanvasElement | undefined;
+  private base: Picture | undefined;
+  /** The same as small as it is shown, so that moving it costs no more than copying it. */
+  private shrunk: Picture | undefined;
   private made = "";
+  private resting: ReturnType<typeof setTimeout> | undefined;
   private asked = 0;
   private fitted = "";
   props: MapProps;
@@ -77,11 +82,38 @@ class Map2d {
     const key = `${shows}${dark}`;
     if (this.made !== key || !this.base) {
       this.base = picture(model, shows, dark);
+      this.shrunk = undefined;
       this.made = key;
     }
+    const scale = this.view.scale * ratio;
+    const painted = Number(this.canvas.dataset["painted"] ?? 0);
+    // The first picture is there sooner without that.
+    if (scale < 1 && this.shrunk?.scale !== scale) this.shrink(scale, !this.shrunk && painted > 0);
+    const base = this.shrunk?.scale === scale ? this.shrunk : this.base;
     const context = this.canvas.getContext("2d");
-    if (context) draw(context, model, this.base, this.view, shows, dark, ratio, chosen);
-    this.canvas.dataset["painted"] = String(Number(this.canvas.dataset["painted"] ?? 0) + 1);
+    if (context) draw(context, model, base, this.view, shows, dark, ratio, chosen);
+    this.canvas.dataset["painted"] = String(painted + 1);
+  }
+
+  /** Makes the picture as small as it is shown: now, or when nothing is zoomed for a while. */
+  private shrink(scale: number, now: boolean): void {
+    clearTimeout(this.resting);
+    const make = () => {
+      const { model, shows } = this.props;
+      if (this.base) this.shrunk = smaller(this.base, scale, model, shows, isDark());
+    };
+    if (now) make();
+    else
+      this.resting = setTimeout(() => {
+        make();
+        this.paint();
+      }, RESTS);
+  }
+
+  /** Draws nothing any more. */
+  close(): void {
+    clearTimeout(this.resting);
+    cancelAnimationFrame(this.asked);
   }
 
   move(dx: number, dy: number): void {
@@ -162,13 +194,13 @@ function pointers(canvas: HTMLCanvasElement, map: Map2d): () => void {
 
 /** What an arrow chooses: the next port beside the chosen one, over the borders of pods. */
 function step(model: Model, from: Port | undefined, key: string): Port | undefined {
-  if (!from) return model.names.length ? { node: 0, rail: 0 } : undefined;
+  if (!from) return model.nodes ? { node: 0, rail: 0 } : undefined;
   const { node, rail } = from;
   const pod = podOf(model, node);
   if (!pod) return undefined;
   if (key === "ArrowUp" || key === "ArrowDown") {
     const next = node + (key === "ArrowUp" ? -1 : 1);
-    return next >= 0 && next < model.names.length ? { node: next, rail } : from;
+    return next >= 0 && next < model.nodes ? { node: next, rail } : from;
   }
   const next = rail + (key === "ArrowLeft" ? -1 : 1);
   if (next >= 0 && next < model.rails) return { node, rail: next };
@@ -203,7 +235,7 @@ function Tools({ map }: { map: { current: Map2d | undefined } }) {
 export function FabricMap(props: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const map = useRef<Map2d>();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = canvas.current;
     if (!element) return undefined;
     const made = new Map2d(element, props);
@@ -217,17 +249,19 @@ export function FabricMap(props: MapProps) {
     scheme.addEventListener("change", again);
     return () => {
       stop();
+      made.close();
       observer.disconnect();
       removeEventListener("themechange", again);
       scheme.removeEventListener("change", again);
     };
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const made = map.current;
     if (!made) return;
-    const other = made.props.model !== props.model;
+    const { model, shows, chosen } = made.props;
+    const other = model !== props.model;
     made.props = props;
-    made.paint(other);
+    if (other || shows !== props.shows || chosen?.node !== props.chosen?.node || chosen?.rail !== props.chosen?.rail) made.paint(other);
   });
   const press = (event: KeyboardEvent) => {
     const made = map.current;

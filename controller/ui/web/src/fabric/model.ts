@@ -1,6 +1,7 @@
-// The fabric as numbers: one byte for each port, so that a million of them are a megabyte, and a place for each on a plane.
+// The fabric as numbers: one byte for each port, so that a million of them are a megabyte, and a place for each on a plane. The columns are
+// those that the controller sends (controller/api/src/map.rs says their form); nothing is made for each node before somebody asks for it.
 
-import type { Topology } from "../../../../../cli/clients/typescript/src/index.js";
+import type { Reason } from "../../../../../cli/clients/typescript/src/index.js";
 
 /** What a port is: there is none, it is well, drained, or out of use. */
 export const NONE = 0;
@@ -26,25 +27,72 @@ export interface Port {
 /** All of a fabric. A node is a row of its pod, a rail a column. */
 export interface Model {
   rails: number;
+  nodes: number;
   pods: Pod[];
-  names: string[];
   /** By node and rail: NONE, WELL, DRAINED or DOWN. */
   ports: Uint8Array;
   /** By node: GPUs that it has, and those that are free. */
-  gpus: Uint16Array;
-  free: Uint16Array;
-  schedulable: Uint8Array;
-  /** By node and rail, a number into `leaves`. */
-  leaf: Uint32Array;
+  gpus: Uint8Array;
+  free: Uint8Array;
+  names: Names;
   leaves: string[];
+  /** Pairs in the order of rails, then nodes: a leaf's place in `leaves` from 1 on, and of how many ports it is. */
+  runs: Uint32Array;
+  findings: Reason[];
+  /** Findings that the controller left out. */
+  leftOut: number;
+  /** How many ports are of each kind. */
+  counts: Uint32Array;
+  /** The first of those that are not usable. */
+  amiss: Port[];
   /** Cells across and down, with the gaps between pods. */
   width: number;
   height: number;
-  numbers: Map<string, number>;
+}
+
+/** Names of nodes, read when somebody asks for one. */
+export class Names {
+  private text = "";
+  private starts: Uint32Array | undefined;
+
+  constructor(
+    private readonly bytes: Uint8Array,
+    private readonly count: number,
+  ) {}
+
+  private read(): Uint32Array {
+    if (this.starts) return this.starts;
+    this.text = `\n${new TextDecoder().decode(this.bytes)}`;
+    this.starts = new Uint32Array(this.count + 1);
+    for (let node = 0, at = 0; node <= this.count && at >= 0; node += 1, at = this.text.indexOf("\n", at + 1)) this.starts[node] = at + 1;
+    return this.starts;
+  }
+
+  /** The name of a node. */
+  of(node: number): string {
+    const starts = this.read();
+    return this.text.slice(starts[node], (starts[node + 1] ?? 1) - 1);
+  }
+
+  /** The number of the node of a name; undefined if there is none. */
+  find(name: string): number | undefined {
+    const starts = this.read();
+    const at = name && !name.includes("\n") ? this.text.indexOf(`\n${name}\n`) + 1 : 0;
+    if (!at) return undefined;
+    let [low, high] = [0, this.count - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((starts[middle] as number) < at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
 }
 
 /** Cells between pods. */
 const GAP = 2;
+/** Ports that are not usable, and are listed. */
+const LISTED = 200;
 
 /** Lays pods in rows, so that the whole is about as wide as the window. */
 function place(pods: Pod[], rails: number, aspect: number): { width: number; height: number } {
@@ -64,54 +112,75 @@ function place(pods: Pod[], rails: number, aspect: number): { width: number; hei
   return { width: Math.max(1, width), height: Math.max(1, y + tallest) };
 }
 
-/** The model of what the controller says; `aspect` is the width of the window against its height. */
-export function model(topology: Topology, aspect: number): Model {
-  const given = topology.pods ?? [];
-  const count = given.reduce((sum, pod) => sum + (pod.nodes?.length ?? 0), 0);
-  const rails = Math.max(1, topology.rails ?? 0);
-  const pods: Pod[] = [];
-  const found: Model = {
-    rails,
-    pods,
-    names: new Array<string>(count),
-    ports: new Uint8Array(count * rails),
-    gpus: new Uint16Array(count),
-    free: new Uint16Array(count),
-    schedulable: new Uint8Array(count),
-    leaf: new Uint32Array(count * rails),
-    leaves: [""],
-    width: 1,
-    height: 1,
-    numbers: new Map(),
-  };
-  const leaves = new Map<string, number>([["", 0]]);
-  let at = 0;
-  for (const pod of given) {
-    const nodes = pod.nodes ?? [];
-    if (!nodes.length) continue;
-    pods.push({ name: pod.name || "without a pod", first: at, count: nodes.length, x: 0, y: 0 });
-    for (const node of nodes) {
-      found.names[at] = node.name ?? "";
-      found.numbers.set(node.name ?? "", at);
-      found.gpus[at] = node.gpus ?? 0;
-      found.free[at] = node.gpusFree ?? 0;
-      found.schedulable[at] = node.schedulable ? 1 : 0;
-      for (const port of node.ports ?? []) {
-        const rail = port.rail ?? 0;
-        if (rail >= rails) continue;
-        const leaf = port.leaf ?? "";
-        let number = leaves.get(leaf);
-        if (number === undefined) {
-          number = found.leaves.push(leaf) - 1;
-          leaves.set(leaf, number);
-        }
-        found.leaf[at * rails + rail] = number;
-        found.ports[at * rails + rail] = port.drained ? DRAINED : port.usable ? WELL : DOWN;
-      }
-      at += 1;
-    }
+/** What stands before the columns. */
+interface Head {
+  rails: number;
+  nodes: number;
+  pods: [string, number][];
+  leaves: string[];
+  runs: number;
+  findings: Reason[];
+  findingsLeftOut: number;
+}
+
+function pods(of: Head): Pod[] {
+  const found: Pod[] = [];
+  let first = 0;
+  for (const [name, count] of of.pods) {
+    if (count) found.push({ name: name || "without a pod", first, count, x: 0, y: 0 });
+    first += count;
   }
-  return Object.assign(found, place(pods, rails, aspect));
+  return found;
+}
+
+/** How many ports are of each kind, and the first that are not usable. */
+function judged(ports: Uint8Array, rails: number): { counts: Uint32Array; amiss: Port[] } {
+  const counts = new Uint32Array(256);
+  const amiss: Port[] = [];
+  for (let at = 0; at < ports.length; at += 1) {
+    const kind = ports[at] as number;
+    (counts[kind] as number) += 1;
+    if (kind > WELL && amiss.length < LISTED) amiss.push({ node: Math.floor(at / rails), rail: at % rails });
+  }
+  return { counts, amiss };
+}
+
+const UNREADABLE = "the map of the fabric cannot be read: load this page again, which may be of another release than the controller";
+
+/** The model of what the controller sends; `aspect` is the width of the window against its height. Throws Error if it cannot be read. */
+export function decode(bytes: ArrayBuffer, aspect: number): Model {
+  const view = new DataView(bytes);
+  if (bytes.byteLength < 12 || view.getUint32(0) !== 0x524d4150 || view.getUint32(4, true) !== 1) throw new Error(UNREADABLE);
+  const length = view.getUint32(8, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 12, length))) as Head;
+  const { nodes, leaves, findings } = head;
+  let at = 12 + length;
+  const column = (count: number) => new Uint8Array(bytes, (at += count) - count, count);
+  const runs = new Uint32Array(bytes, at, head.runs * 2);
+  at += head.runs * 8;
+  const ports = column(nodes * head.rails);
+  const [gpus, free] = [column(nodes), column(nodes)];
+  // Whether each takes new jobs, which the map does not show.
+  column(nodes);
+  const names = new Names(new Uint8Array(bytes, at), nodes);
+  const rails = Math.max(1, head.rails);
+  const laid = pods(head);
+  return { rails, nodes, pods: laid, ports, gpus, free, names, leaves, runs, findings, leftOut: head.findingsLeftOut, ...judged(ports, rails), ...place(laid, rails, aspect) };
+}
+
+/** The name of a port's leaf; empty where it has none. */
+export function leafOf(of: Model, { node, rail }: Port): string {
+  let left = rail * of.nodes + node;
+  for (let at = 0; at < of.runs.length; at += 2) {
+    left -= of.runs[at + 1] as number;
+    if (left < 0) return of.leaves[(of.runs[at] as number) - 1] ?? "";
+  }
+  return "";
+}
+
+/** What a port is. */
+export function kindOf(of: Model, { node, rail }: Port): number {
+  return of.ports[node * of.rails + rail] ?? NONE;
 }
 
 /** Where a port lies, in cells. */
@@ -138,11 +207,4 @@ export function portAt(of: Model, x: number, y: number): Port | undefined {
   const [column, row] = [Math.floor(x), Math.floor(y)];
   const pod = of.pods.find((one) => column >= one.x && column < one.x + of.rails && row >= one.y && row < one.y + one.count);
   return pod && { node: pod.first + row - pod.y, rail: column - pod.x };
-}
-
-/** How many ports are of each kind. */
-export function counts(of: Model): [number, number, number, number] {
-  const found: [number, number, number, number] = [0, 0, 0, 0];
-  for (const kind of of.ports) found[kind as 0 | 1 | 2 | 3] += 1;
-  return found;
 }

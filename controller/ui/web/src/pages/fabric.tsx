@@ -1,11 +1,11 @@
 // Every leaf, rail and server: a map of ports, what each rail has, and why the chosen port is as it is.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Hold, ListRailsResponse, Nic, Node, RailDrain } from "../../../../../cli/clients/typescript/src/index.js";
 import { FabricMap } from "../fabric/map.js";
-import { counts, DOWN, DRAINED, model, NONE, type Model, type Port } from "../fabric/model.js";
+import { decode, DOWN, DRAINED, kindOf, leafOf, NONE, type Model, type Port } from "../fabric/model.js";
 import type { Shows } from "../fabric/paint.js";
-import { useAsked, useLive } from "../live.js";
+import { useAsked } from "../live.js";
 import type { PageProps } from "../page.js";
 import { Act, Fact, Fault, Mark, many, Meter, Panel, Reasons, Table, Time } from "../parts.js";
 import { jobPage, nodePage, setQuery, useRoute } from "../route.js";
@@ -17,54 +17,25 @@ const KINDS: Record<number, [string, string]> = {
   [DOWN]: ["bad", "out of use"],
 };
 
-/** Of more servers no stream is followed, whose heartbeats alone would keep a browser busy. */
-const FOLLOWED = 4000;
+/** How often the fabric is asked for again, in milliseconds, at most: it is sent only if it has changed. */
+const OFTEN = 2000;
 
-/** How often the topology is asked for again, in milliseconds: where a stream says of changes, and where none does. */
-const [SELDOM, OFTEN] = [60_000, 10_000];
-
-/** Asks for the topology again after nodes have changed: not more often than it takes ten times as long to ask. */
-function useTopology({ session, live }: PageProps) {
+/** The fabric, asked for again and again while the page is seen: not more often than it takes twenty times as long to ask. */
+function useFabric(session: PageProps["session"]) {
   const took = useRef(0);
-  const every = useRef(OFTEN);
-  const [few, setFew] = useState(false);
-  const version = useLive(live.nodes, few);
-  const asked = useAsked(
+  const kept = useRef<{ tag: string; made: Model }>();
+  return useAsked(
     async (signal) => {
       const begun = performance.now();
-      const found = await session.client.fabric.getTopology({ signal });
+      const found = await session.map(kept.current?.tag ?? "", signal);
       const aspect = Math.max(0.4, (innerWidth - 340) / Math.max(300, innerHeight - 220));
-      const made = model(found, aspect);
+      if (found) kept.current = { tag: found.tag, made: decode(found.bytes, aspect) };
       took.current = performance.now() - begun;
-      setFew(made.names.length <= FOLLOWED);
-      every.current = made.names.length <= FOLLOWED ? SELDOM : OFTEN;
-      return { made, findings: found.findings ?? [] };
+      return kept.current?.made;
     },
     [session],
-    () => Math.max(every.current, took.current * 10),
+    () => Math.max(OFTEN, took.current * 20),
   );
-  // Heartbeats change nothing that is drawn.
-  const state = useMemo(() => {
-    let text = 0;
-    for (const node of live.nodes.rows.values()) {
-      const { status, spec, metadata } = node;
-      const nics = (status?.inventory?.nics ?? []).map((nic) => (nic.up ? "1" : "0")).join("");
-      const held = (status?.holds ?? []).reduce((sum, one) => sum + (one.gpus?.length ?? 0), 0);
-      const one = `${metadata?.name}${status?.phase}${nics}${held}${spec?.unschedulable}${status?.railsCut}${status?.quarantined?.code}`;
-      for (let at = 0; at < one.length; at += 1) text = (text * 31 + one.charCodeAt(at)) | 0;
-    }
-    return text;
-  }, [version]);
-  const before = useRef<number>();
-  useEffect(() => {
-    if (!live.nodes.synced) return undefined;
-    const first = before.current === undefined;
-    before.current = state;
-    if (first) return undefined;
-    const timer = setTimeout(asked.again, Math.max(100, took.current * 10));
-    return () => clearTimeout(timer);
-  }, [state, live.nodes.synced]);
-  return asked;
 }
 
 function RailsPanel({ rails, of }: { rails: ListRailsResponse | undefined; of: Model }) {
@@ -178,9 +149,9 @@ function Holding({ of }: { of: Hold[] }) {
 }
 
 function Chosen({ of, port, node, rails, session, again }: { of: Model; port: Port; node: Node | undefined; rails: ListRailsResponse | undefined; session: PageProps["session"]; again: () => void }) {
-  const name = of.names[port.node] ?? "";
-  const [tone, word] = KINDS[of.ports[port.node * of.rails + port.rail] ?? NONE] ?? ["off", "?"];
-  const leaf = of.leaves[of.leaf[port.node * of.rails + port.rail] ?? 0];
+  const name = of.names.of(port.node);
+  const [tone, word] = KINDS[kindOf(of, port)] ?? ["off", "?"];
+  const leaf = leafOf(of, port);
   const status = node?.status;
   const nic = status?.inventory?.nics?.find((one) => (one.rail ?? 0) === port.rail);
   const health = status?.inventory?.health?.find((one) => one.device === nic?.device);
@@ -226,20 +197,20 @@ function Chosen({ of, port, node, rails, session, again }: { of: Model; port: Po
 
 /** Ports that are not usable, as text: what the map shows by colour. */
 function Amiss({ of }: { of: Model }) {
-  const found: Port[] = [];
-  for (let at = 0; at < of.ports.length && found.length < 200; at += 1) {
-    if (of.ports[at] === DRAINED || of.ports[at] === DOWN) found.push({ node: Math.floor(at / of.rails), rail: at % of.rails });
-  }
-  if (!found.length) return null;
+  // The picture comes first.
+  const [drawn, draw] = useState(false);
+  useEffect(() => draw(true), []);
+  if (!drawn || !of.amiss.length) return null;
   return (
     <Panel title="Ports that are not usable">
       <ul class="columns">
-        {found.map((one) => {
-          const [tone, word] = KINDS[of.ports[one.node * of.rails + one.rail] ?? 0] ?? ["off", ""];
+        {of.amiss.map((one) => {
+          const [tone, word] = KINDS[kindOf(of, one)] ?? ["off", ""];
+          const name = of.names.of(one.node);
           return (
             <li key={`${one.node}/${one.rail}`}>
-              <a href={nodePage(of.names[one.node] ?? "", one.rail)}>
-                {of.names[one.node]}:{one.rail}
+              <a href={nodePage(name, one.rail)}>
+                {name}:{one.rail}
               </a>{" "}
               <Mark tone={tone}>{word}</Mark>
             </li>
@@ -252,12 +223,12 @@ function Amiss({ of }: { of: Model }) {
 
 /** What colours mean. */
 function Legend({ of, shows }: { of: Model; shows: Shows }) {
-  const [, well, drained, down] = counts(of);
+  const [well, drained, down] = [...of.counts.subarray(1, 4)].map((count) => count.toLocaleString("en"));
   return (
     <p class="legend">
       {shows === "health" ? (
         <>
-          <span class="key well" /> {well.toLocaleString("en")} usable <span class="key drained" /> {drained.toLocaleString("en")} drained <span class="key down" /> {down.toLocaleString("en")} out of use
+          <span class="key well" /> {well} usable <span class="key drained" /> {drained} drained <span class="key down" /> {down} out of use
         </>
       ) : (
         <>
@@ -273,7 +244,7 @@ function Bar({ of, name, shows }: { of: Model; name: string; shows: Shows }) {
     <div class="bar">
       <h1>Fabric</h1>
       <p class="quiet">
-        {many(of.names.length, "node")} in {many(of.pods.length, "pod")}, {many(of.rails, "rail")}, {many(of.leaves.length - 1, "leaf", "leaves")}
+        {many(of.nodes, "node")} in {many(of.pods.length, "pod")}, {many(of.rails, "rail")}, {many(of.leaves.length, "leaf", "leaves")}
       </p>
       <fieldset class="choice">
         <legend class="sr">What colours tell</legend>
@@ -301,32 +272,36 @@ function Bar({ of, name, shows }: { of: Model; name: string; shows: Shows }) {
 }
 
 /** The page. */
-export function FabricPage(props: PageProps) {
-  const { session } = props;
+export function FabricPage({ session }: PageProps) {
   const { query } = useRoute();
-  const topology = useTopology(props);
+  const fabric = useFabric(session);
   const rails = useAsked((signal) => session.client.rails.list({ signal }), [session], 3000);
-  const of = topology.value?.made;
+  const of = fabric.value;
   const name = query.get("node") ?? "";
-  const number = of?.numbers.get(name);
+  const number = name ? of?.names.find(name) : undefined;
   const port = of && number !== undefined ? { node: number, rail: Math.max(0, Math.min(Math.trunc(Number(query.get("rail") ?? 0)) || 0, of.rails - 1)) } : undefined;
   const node = useAsked((signal) => (name ? session.client.nodes.get(name, { signal }) : Promise.resolve(undefined)), [session, name], 3000);
   const shows = query.get("shows") === "use" ? "use" : "health";
   const again = () => {
     rails.again();
-    topology.again();
+    fabric.again();
   };
-  if (!of) return topology.error ? <Fault of={topology.error} /> : <p class="quiet">asking for the fabric…</p>;
-  const word = port ? (KINDS[of.ports[port.node * of.rails + port.rail] ?? 0]?.[1] ?? "") : "";
+  if (!of) return fabric.error ? <Fault of={fabric.error} /> : <p class="quiet">asking for the fabric…</p>;
+  const word = port ? (KINDS[kindOf(of, port)]?.[1] ?? "") : "";
   return (
     <div class="page fabric">
+      {fabric.error && (
+        <p class="banner" role="status">
+          ▲ what is shown may be old: {fabric.error.message}; trying again
+        </p>
+      )}
       <Bar of={of} name={name} shows={shows} />
       <div class="split">
         <FabricMap
           model={of}
           shows={shows}
           chosen={port}
-          choose={(one) => setQuery({ node: of.names[one.node] ?? "", rail: String(one.rail) })}
+          choose={(one) => setQuery({ node: of.names.of(one.node), rail: String(one.rail) })}
           words={port ? `${name}, rail ${port.rail}: ${word}` : ""}
         />
         <div class="side">
@@ -338,9 +313,10 @@ export function FabricPage(props: PageProps) {
       </div>
       <Amiss of={of} />
       <Fault of={rails.error} />
-      {topology.value && topology.value.findings.length > 0 && (
+      {of.findings.length > 0 && (
         <Panel title="Findings">
-          <Reasons of={topology.value.findings} />
+          <Reasons of={of.findings} />
+          {of.leftOut > 0 && <p class="quiet">and {of.leftOut.toLocaleString("en")} more</p>}
         </Panel>
       )}
     </div>
