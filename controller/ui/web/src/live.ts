@@ -23,6 +23,9 @@ export function keyOf(row: Row): string {
   return `${row.metadata?.tenant ?? ""}/${row.metadata?.name ?? ""}`;
 }
 
+/** Is told of a row as it was and as it is now; of neither where all rows are others. */
+export type Noted<T> = (was: T | undefined, now: T | undefined) => void;
+
 /** Rows of one kind, live. Begun by the first who shows them, ended when nobody does. */
 export class Live<T extends Row> {
   rows = new Map<string, T>();
@@ -35,6 +38,7 @@ export class Live<T extends Row> {
   private readonly shown = new Set<() => void>();
   /** Those who are called too, but for whom alone nothing is followed. */
   private readonly beside = new Set<() => void>();
+  private readonly noted = new Set<Noted<T>>();
   private watch: Watch<Event> | undefined;
   private drawn = false;
   private following = false;
@@ -62,6 +66,12 @@ export class Live<T extends Row> {
   attend(shown: () => void): () => void {
     this.beside.add(shown);
     return () => this.beside.delete(shown);
+  }
+
+  /** Tells somebody of each change, at once; gives what ends that. Nothing is followed for it alone. */
+  note(noted: Noted<T>): () => void {
+    this.noted.add(noted);
+    return () => this.noted.delete(noted);
   }
 
   /** Follows nothing any more. */
@@ -111,15 +121,19 @@ export class Live<T extends Row> {
     const rows = new Map<string, T>();
     for await (const event of watch) {
       const row = this.pick(event);
+      const key = row ? keyOf(row) : "";
+      const was = rows.get(key);
+      const now = event.type === "DELETE" ? undefined : row;
       if (event.type === "SYNCED") {
         well();
         this.trouble = "";
         this.rows = rows;
         this.synced = true;
-      } else if (row && event.type === "DELETE") {
-        rows.delete(keyOf(row));
+        for (const one of this.noted) one(undefined, undefined);
       } else if (row) {
-        rows.set(keyOf(row), row);
+        if (now) rows.set(key, now);
+        else rows.delete(key);
+        if (rows === this.rows && (was || now)) for (const one of this.noted) one(was, now);
       }
       if (rows === this.rows) this.changed();
     }

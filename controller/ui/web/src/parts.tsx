@@ -19,9 +19,15 @@ const MARKS: Record<string, [string, string]> = {
 /** All phases, in the order of a job's life. */
 export const PHASES = Object.keys(MARKS);
 
+/** The mark of a phase and its tone. */
+export function phaseMark(phase: string): { mark: string; tone: string } {
+  const [mark, tone] = MARKS[phase] ?? ["?", "off"];
+  return { mark, tone };
+}
+
 /** A phase as people read it. */
 export function Phase({ of }: { of: string | undefined }) {
-  const [mark, tone] = MARKS[of ?? "PENDING"] ?? ["?", "off"];
+  const { mark, tone } = phaseMark(of ?? "PENDING");
   return (
     <span class={`phase tone-${tone}`}>
       <span aria-hidden="true">{mark}</span> {(of ?? "PENDING").toLowerCase()}
@@ -66,16 +72,20 @@ export function span(ms: number): string {
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-CA", { year: "numeric", month: "2-digit", day: "2-digit" });
 
-/** A time: the clock of today, with the day before that; whole in its title. */
-export function Time({ at }: { at: string | undefined }) {
+/** A time in short: the clock of today, with the day before that. */
+export function shortTime(at: string | undefined): string {
   const ms = instant(at);
-  if (Number.isNaN(ms)) return <span class="quiet">—</span>;
-  const date = new Date(ms);
+  if (Number.isNaN(ms)) return "—";
   const near = Math.abs(Date.now() - ms) < 12 * 3_600_000;
+  return `${near ? "" : `${DAY.format(ms)} `}${CLOCK.format(ms)}`;
+}
+
+/** A time in short; whole in its title. */
+export function Time({ at }: { at: string | undefined }) {
+  if (Number.isNaN(instant(at))) return <span class="quiet">—</span>;
   return (
-    <time dateTime={at} title={date.toISOString()}>
-      {near ? "" : `${DAY.format(date)} `}
-      {CLOCK.format(date)}
+    <time dateTime={at} title={new Date(instant(at)).toISOString()}>
+      {shortTime(at)}
     </time>
   );
 }
