@@ -94,7 +94,7 @@ pub use controller_state::{
     },
 };
 pub use event::{
-    AttachedWrite, Attributed, AuditNote, ClaimVerdict, DenialRecord, DryRunResult, Effect, Event, Key,
+    AttachedWrite, Attributed, AuditNote, Certified, ClaimVerdict, DenialRecord, DryRunResult, Effect, Event, Key,
     Naming, NextTick, NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Restored, Submit,
     SwitchEvent, SwitchOrder, ToNode, Transition, Write,
     orders::{self, Asked, JobChange, JobOrder, JobUpdate},

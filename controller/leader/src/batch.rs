@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use controller_core::{CoreError, Event, Key, Output, Push, Reply, Transition, Write};
+use controller_core::{Certified, CoreError, Event, Key, Output, Push, Reply, Transition, Write};
 
 use crate::request::Answer;
 
@@ -23,6 +23,7 @@ pub(crate) struct Batch {
     pub writes: BTreeMap<Key, Write>,
     pub pushes: Vec<Push>,
     pub transitions: Vec<Transition>,
+    pub certified: Vec<Certified>,
 }
 
 impl Batch {
@@ -33,6 +34,7 @@ impl Batch {
         }
         self.pushes.extend(output.pushes);
         self.transitions.extend(output.transitions);
+        self.certified.extend(output.certified);
         self.stepped.push(Stepped { event, answer, reply: output.reply });
     }
 

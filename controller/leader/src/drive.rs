@@ -368,6 +368,9 @@ impl Loop {
                 self.metrics.shares.count(&self.counting.named, &moved);
             }
         }
+        for verdict in &batch.certified {
+            self.metrics.certified.inc([verdict.as_str()]);
+        }
         for push in batch.pushes {
             let (node, session) = (push.node.clone(), push.session);
             match push::deliver(&self.sessions, push) {

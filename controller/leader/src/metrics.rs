@@ -34,6 +34,8 @@ pub struct LoopMetrics {
     pub refused: CounterBy<1>,
     /// What of agents' reports was not taken over, by verdict (ignored, untrue, quarantined) and kind.
     pub claims: CounterBy<2>,
+    /// Gangs that were measured before their ranks start, by verdict (certified, warned, refused, remapped).
+    pub certified: CounterBy<1>,
     /// Jobs that are stored, by phase.
     pub jobs: GaugeBy<1>,
     /// Records that the audit log keeps, by log.
@@ -187,6 +189,11 @@ impl LoopMetrics {
                 "node_claims_refused",
                 "What of agents' reports was not taken over",
                 ["verdict", "what"],
+            ),
+            certified: metrics.counter_by(
+                "gang_certifications",
+                "Gangs that were measured before their ranks start, by verdict: certified, warned, refused, remapped",
+                ["verdict"],
             ),
             jobs: metrics.gauge_by("jobs", "Jobs by phase", ["phase"]),
             audit_records: metrics.gauge_by("audit_records", "Records that the audit log keeps", ["log"]),

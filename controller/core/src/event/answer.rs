@@ -29,6 +29,34 @@ pub struct Output {
     pub transitions: Vec<Transition>,
     /// What of an agent's report was not taken over, and why; for counting.
     pub claims: Vec<ClaimVerdict>,
+    /// What the certification of gangs has come to, in order; for counting.
+    pub certified: Vec<Certified>,
+}
+
+/// What the certification of a gang has come to, once all is measured or the time for that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Certified {
+    /// Nothing is wrong: its ranks start.
+    Well,
+    /// Something is wrong, and its ranks start all the same.
+    Warned,
+    /// Something is wrong, and the attempt ends: its ranks do not start.
+    Refused,
+    /// Cables are swapped, and the job begins again with its NICs named as they are cabled.
+    Remapped,
+}
+
+impl Certified {
+    /// Its name among the labels of a metric.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Well => "certified",
+            Self::Warned => "warned",
+            Self::Refused => "refused",
+            Self::Remapped => "remapped",
+        }
+    }
 }
 
 /// Why something that an agent has reported was not taken over.

@@ -12,7 +12,7 @@ use controller_state::{
 };
 use proto_model::{Certification, JobUid, Reason, ReasonCode};
 
-use crate::context::Step;
+use crate::{context::Step, event::Certified};
 
 /// Findings that one job tells at most.
 const REPORTED: usize = 8;
@@ -44,12 +44,15 @@ impl Step<'_> {
         self.note_cables(&entry, &certificate, remaps);
         let require = policy(&entry, &self.state.config) == Certification::Require;
         if require && !remaps.is_empty() && self.remap(uid, &entry, remaps) {
-            return;
+            return self.out.certified.push(Certified::Remapped);
         }
-        if require && certificate.verdict != Verdict::Certified {
+        let well = certificate.verdict == Verdict::Certified;
+        if require && !well {
+            self.out.certified.push(Certified::Refused);
             let causes = self.causes(&entry, &certificate);
             return self.fail(uid, Blame::Infrastructure, causes);
         }
+        self.out.certified.push(if well { Certified::Well } else { Certified::Warned });
         let reasons = self.words(&entry, &certificate);
         self.release(uid, reasons);
     }

@@ -8,6 +8,7 @@ use proto_model::{
 };
 
 use super::{World, drains, name, spec, switch_rollout};
+use crate::Certified;
 
 pub(super) fn world(certification: Certification) -> World {
     let mut world = World::new();
@@ -76,6 +77,44 @@ fn measure_once(w: &mut World, text: &str, slow: Option<usize>) {
     for (n, report) in reports {
         w.report(n, report);
     }
+}
+
+/// All nodes measure, twice where they are asked to; the verdicts that are told for counting.
+fn verdicts(w: &mut World, text: &str, slow: Option<usize>) -> Vec<Certified> {
+    let mut reported = Vec::new();
+    for _ in 0..2 {
+        let seen: Vec<(usize, Observation)> = w
+            .nodes(text)
+            .into_iter()
+            .filter(|n| w.job(text).status.phase == Phase::Running && asked(w, text, *n).is_some())
+            .map(|n| (n, measured(w, text, n, slow)))
+            .collect();
+        for (n, report) in seen {
+            reported.extend(w.report(n, report).certified);
+        }
+    }
+    reported
+}
+
+#[test]
+fn each_verdict_on_a_gang_is_told_once() {
+    use Certification::{Require, Warn};
+    for (policy, faulty, wanted) in [
+        (Require, false, Certified::Well),
+        (Warn, false, Certified::Well),
+        (Warn, true, Certified::Warned),
+        (Require, true, Certified::Refused),
+    ] {
+        let mut w = world(policy);
+        w.submit("a", replacing(3));
+        w.all("a", Observed::Prepared);
+        let slow = faulty.then(|| w.nodes("a")[1]);
+        assert_eq!(verdicts(&mut w, "a", slow), [wanted], "{policy} {faulty}");
+    }
+    let mut w = world(Certification::Off);
+    w.submit("a", replacing(3));
+    w.all("a", Observed::Prepared);
+    assert!(verdicts(&mut w, "a", None).is_empty(), "nothing was measured");
 }
 
 fn replacing(nodes: u32) -> JobSpec {
