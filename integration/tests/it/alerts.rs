@@ -13,7 +13,7 @@ fn prometheus_takes_the_rules_and_their_tests_pass() {
         println!("skipped: promtool is not installed (Debian's package prometheus has it)");
         return;
     }
-    for group in ["rails", "controller"] {
+    for group in ["rails", "controller", "slo"] {
         for args in [["check", &format!("{group}.rules.yaml")], ["test", &format!("{group}.test.yaml")]] {
             let [verb, file] = args;
             let output =

@@ -15,7 +15,7 @@ fn alert_rules_are_those_of_prometheus_own_files() {
     let Some(files) = rendered(&values) else { return };
     let all = manifests(&files.unwrap());
     let mut seen = 0;
-    for name in ["controller", "rails"] {
+    for name in ["controller", "rails", "slo"] {
         let file = format!("deploy/prometheus/{name}.rules.yaml");
         let rules = yaml::document(&fs::read_to_string(root().join(&file)).unwrap()).unwrap();
         let mut own = all.iter().filter(|one| one["kind"] == "PrometheusRule");
@@ -25,5 +25,5 @@ fn alert_rules_are_those_of_prometheus_own_files() {
         let link = root().join(format!("deploy/helm/railyard/files/{name}.rules.yaml"));
         assert!(link.is_symlink(), "{}: a link to {file}, so that there is no second copy", link.display());
     }
-    assert_eq!(seen, 2);
+    assert_eq!(seen, 3);
 }
