@@ -1,6 +1,7 @@
 //! A local cluster, made and ended by `railctl dev`.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -145,6 +146,29 @@ impl Cluster {
         let dir = self.dir().display().to_string();
         let answer = self.railctl(&["dev", "up", "--name", &self.name, "--dir", &dir]);
         if answer.code == 0 { Ok(()) } else { Err(format!("{}{}", answer.stdout, answer.stderr)) }
+    }
+
+    /// Where the controller and each agent serve `/metrics`.
+    ///
+    /// # Errors
+    /// One has not said where.
+    pub fn metrics(&self) -> Result<Vec<SocketAddr>, String> {
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let about = read(&self.dir().join("controller/controller.json"))?;
+        let about: Value = serde_json::from_str(&about).map_err(|error| format!("{error} in {about}"))?;
+        let mut urls = vec![about["metrics"].as_str().unwrap_or_default().to_owned()];
+        let nodes = self.json(&["get", "nodes"])?;
+        let names = nodes["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for node in names.iter().filter_map(|node| node["metadata"]["name"].as_str()) {
+            urls.push(read(&self.dir().join(node).join("metrics.url"))?);
+        }
+        let address = |url: &String| {
+            let address = url.trim().trim_start_matches("http://").trim_end_matches("/metrics");
+            address.parse().map_err(|error| format!("{url:?} is no address of metrics: {error}"))
+        };
+        urls.iter().map(address).collect()
     }
 
     /// A directory for the test's own files.

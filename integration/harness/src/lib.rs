@@ -13,9 +13,11 @@ pub mod kubernetes;
 pub mod kueue;
 pub mod operator;
 pub mod procfs;
+pub mod prometheus;
 pub mod slurm;
 pub mod sonic;
 pub mod wait;
+pub mod yaml;
 
 pub use access::Access;
 pub use cluster::{Answer, Cluster, Shape};
@@ -25,4 +27,5 @@ pub use frr::Frr;
 pub use kubernetes::Kubernetes;
 pub use kueue::Kueue;
 pub use operator::Operator;
+pub use prometheus::Prometheus;
 pub use wait::{Deadline, eventually};

@@ -29,6 +29,7 @@ mod kubernetes_operator;
 mod leftovers;
 mod messages;
 mod netns;
+mod observability;
 mod prove;
 mod python_client;
 mod qos;

@@ -204,19 +204,32 @@ pub fn etcd() -> Result<PathBuf> {
     if answers(&program) { Ok(program) } else { Err("the package etcd-server has no etcd that runs".into()) }
 }
 
-/// promtool, in the same way; of what else the package has nothing is kept.
+/// promtool, in the same way.
 ///
 /// # Errors
 /// It is not there, and the package cannot be had or does not run.
 pub fn promtool() -> Result<PathBuf> {
-    if answers("promtool") {
-        return Ok("promtool".into());
+    of_prometheus("promtool")
+}
+
+/// Prometheus itself, in the same way.
+///
+/// # Errors
+/// It is not there, and the package cannot be had or does not run.
+pub fn prometheus() -> Result<PathBuf> {
+    of_prometheus("prometheus")
+}
+
+/// A program of Prometheus' package; of what else the package has nothing is kept.
+fn of_prometheus(name: &str) -> Result<PathBuf> {
+    if answers(name) {
+        return Ok(name.into());
     }
-    let folder = process::target_dir()?.join("tools/promtool");
-    let program = folder.join("promtool");
+    let folder = process::target_dir()?.join("tools").join(name);
+    let program = folder.join(name);
     if !answers(&program) {
-        debian("promtool", &["prometheus"])?;
-        std::fs::rename(folder.join("usr/bin/promtool"), &program)?;
+        debian(name, &["prometheus"])?;
+        std::fs::rename(folder.join("usr/bin").join(name), &program)?;
         for rest in ["usr", "etc", "lib", "var"] {
             // What a version of the package has not is not there.
             let _ = std::fs::remove_dir_all(folder.join(rest));
@@ -225,7 +238,7 @@ pub fn promtool() -> Result<PathBuf> {
     if answers(&program) {
         Ok(program)
     } else {
-        Err("the package prometheus has no promtool that runs".into())
+        Err(format!("the package prometheus has no {name} that runs").into())
     }
 }
 

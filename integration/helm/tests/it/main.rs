@@ -10,4 +10,5 @@ mod refusals;
 mod rendering;
 mod rules;
 mod server;
-mod yaml;
+
+use integration_harness::yaml;

@@ -51,6 +51,7 @@ fn all() -> Lent {
     lend("RAIL_TEST_UI_VISIT", "npm's packages that visit the web pages", tools::ui_visit().map(Into::into));
     lend("RAIL_TEST_CHROMIUM", "Chromium", tools::chromium().map(Into::into));
     lend("RAIL_TEST_PROMTOOL", "promtool", tools::promtool().map(Into::into));
+    lend("RAIL_TEST_PROMETHEUS", "Prometheus", tools::prometheus().map(Into::into));
     lend("RAIL_TEST_FRR", "FRR", tools::frr().map(Into::into));
     let headers = lab::headers().map(Into::into).map_err(|error| error.to_string().into());
     lend("RAIL_TEST_VERBS_INCLUDE", "the lab's headers of libibverbs", headers);

@@ -1,4 +1,4 @@
-//! YAML as JSON: what values files and manifests are written in, without aliases and tags.
+//! YAML as JSON: what values files, manifests and alert rules are written in, without aliases and tags.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
@@ -10,6 +10,9 @@ enum Open {
 }
 
 /// Every document of a text that holds something.
+///
+/// # Errors
+/// What is wrong with the text, with its line.
 pub fn documents(text: &str) -> Result<Vec<Value>, String> {
     let (mut found, mut open): (Vec<Value>, Vec<Open>) = (Vec::new(), Vec::new());
     for event in Parser::new_from_str(text) {
@@ -51,6 +54,9 @@ pub fn documents(text: &str) -> Result<Vec<Value>, String> {
 }
 
 /// The one document of a text.
+///
+/// # Errors
+/// What is wrong with the text; or there is none, or more than one.
 pub fn document(text: &str) -> Result<Value, String> {
     let mut found = documents(text)?;
     if found.len() == 1 { Ok(found.remove(0)) } else { Err(format!("{} documents", found.len())) }
@@ -73,11 +79,17 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
     }
 }
 
-#[test]
-fn yaml_is_read_as_kubernetes_reads_it() {
-    let read = document("a: {b: [1, 0400, 'x', yes, 1Gi]}\nc: |\n  two\n  lines\nd:\ne: \"true\"\n").unwrap();
-    let expected = serde_json::json!({"a": {"b": [1, 256, "x", "yes", "1Gi"]}, "c": "two\nlines\n", "d": null, "e": "true"});
-    assert_eq!(read, expected);
-    assert!(document("a: 1\na: 2\n").unwrap_err().contains("a is there twice"));
-    assert_eq!(documents("---\n# nothing\n---\na: 1\n").unwrap().len(), 1);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_is_read_as_kubernetes_reads_it() {
+        let read =
+            document("a: {b: [1, 0400, 'x', yes, 1Gi]}\nc: |\n  two\n  lines\nd:\ne: \"true\"\n").unwrap();
+        let expected = serde_json::json!({"a": {"b": [1, 256, "x", "yes", "1Gi"]}, "c": "two\nlines\n", "d": null, "e": "true"});
+        assert_eq!(read, expected);
+        assert!(document("a: 1\na: 2\n").unwrap_err().contains("a is there twice"));
+        assert_eq!(documents("---\n# nothing\n---\na: 1\n").unwrap().len(), 1);
+    }
 }
