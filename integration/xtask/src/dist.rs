@@ -1,5 +1,8 @@
 //! `cargo xtask dist`: what is shipped. Programs and libraries without debug information, which lies beside them for debuggers and
-//! backtraces to find, and the checksums of all of it.
+//! backtraces to find; packages of them, the list of their parts, and checksums of all of it, signed where a key is given.
+
+pub(crate) mod packages;
+mod sign;
 
 use std::{
     fs,
@@ -18,7 +21,27 @@ pub struct Args {
     /// Show what was made as one JSON object a line.
     #[arg(long)]
     json: bool,
+    /// Ship programs and libraries that are built already, from this folder, and build nothing.
+    #[arg(long, value_name = "DIR")]
+    prebuilt: Option<PathBuf>,
+    /// Only programs and libraries: no packages, man pages, completions or list of parts.
+    #[arg(long)]
+    only_programs: bool,
+    /// Which packaging of this version it is: the same version packed anew has a higher one.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    revision: u32,
+    /// Sign the checksums with this key, as ssh-keygen makes them; SHA256SUMS.sig is the signature.
+    #[arg(long, value_name = "KEYFILE")]
+    sign_with: Option<PathBuf>,
+    /// Build a second time, in another folder, and fail unless both builds are the same, byte by byte.
+    #[arg(long, conflicts_with = "prebuilt")]
+    twice: bool,
 }
+
+/// What no package has: they run in containers.
+const OTHERS: [&str; 2] = ["rail-operator", "rail-dra-driver"];
+/// The file of checksums.
+const SUMS: &str = "SHA256SUMS";
 
 /// One file that is shipped.
 struct Shipped {
@@ -30,28 +53,95 @@ struct Shipped {
     program: bool,
 }
 
-/// Builds optimised, splits off the debug information, prints the sizes.
+/// Builds optimised, splits off the debug information, packs, prints the sizes.
 ///
 /// # Errors
-/// The build fails, objcopy or sha256sum is missing or fails, or the folder cannot be written.
+/// The build fails, objcopy, objdump or ssh-keygen is missing or fails, or the folder cannot be written; two builds differ.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    let target = process::target_dir()?;
+    let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
+    let products = match &args.prebuilt {
+        Some(folder) => prebuilt(folder)?,
+        None => build(&target.join("shipped"))?,
+    };
+    let mut shipped = Vec::new();
+    for path in &products {
+        shipped.push(split(path, &out)?);
+    }
+    if args.twice {
+        again(&products, &build(&target.join("shipped-again"))?)?;
+    }
+    if !args.only_programs {
+        packages::write(&out, args.revision)?;
+    }
+    checksums(&out)?;
+    if let Some(key) = &args.sign_with {
+        sign::sign(key, &out.join(SUMS))?;
+    }
+    show(&out, &shipped, args.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds with the profile of what is shipped, in this folder; gives the programs and libraries.
+fn build(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut build =
         process::cargo(["build", "--profile", "dist", "--message-format", "json-render-diagnostics"]);
-    // Without the flag of .cargo/config.toml, which only a simulator needs; in a folder of its own, as other flags rebuild everything.
-    let target = process::target_dir()?;
-    build.env("RUSTFLAGS", "").env("CARGO_TARGET_DIR", target.join("shipped"));
+    // Without the flag of .cargo/config.toml, which only a simulator needs; in a folder of its own, as other flags rebuild everything. Where the
+    // sources lie on this machine is no part of what is shipped.
+    let renamed = renamed_folders(folder)?;
+    let rust: Vec<String> =
+        renamed.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();
+    let c: Vec<String> =
+        renamed.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
+    build.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}"));
+    build.env("CFLAGS", c.join(" ")).env("CARGO_TARGET_DIR", folder);
     let built = build.stderr(Stdio::inherit()).output()?;
     if !built.status.success() {
         return Err(format!("the build ended with {}", built.status).into());
     }
-    let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
-    let mut shipped = Vec::new();
-    for path in products(&String::from_utf8_lossy(&built.stdout)) {
-        shipped.push(split(&path, &out)?);
+    Ok(products(&String::from_utf8_lossy(&built.stdout)))
+}
+
+/// Folders whose paths compilers would write into what they make, and what stands there in their place.
+fn renamed_folders(target: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
+    // Of two that hold a path the later one counts: the target folder may be in the repository.
+    Ok(vec![
+        (home.ok_or("neither CARGO_HOME nor HOME is set")?, "/cargo"),
+        (process::root(), "/railyard"),
+        (target.to_owned(), "/target"),
+    ])
+}
+
+/// What is shipped of a folder in which it was built.
+fn prebuilt(folder: &Path) -> Result<Vec<PathBuf>> {
+    let names = packages::programs().into_iter().chain(OTHERS);
+    let mut found: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+    found.sort();
+    found.dedup();
+    match found.iter().find(|path| !path.is_file()) {
+        Some(path) => Err(format!("{} is not there: build it first", path.display()).into()),
+        None => Ok(found),
     }
-    checksums(&out, &shipped)?;
-    show(&out, &shipped, args.json);
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Fails unless a second build has made the same files.
+fn again(first: &[PathBuf], second: &[PathBuf]) -> Result<()> {
+    let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_owned();
+    if !first.iter().map(name).eq(second.iter().map(name)) {
+        return Err("the second build has made other files than the first".into());
+    }
+    let mut others = Vec::new();
+    for (one, other) in first.iter().zip(second) {
+        if fs::read(one)? != fs::read(other)? {
+            others.push(name(one).to_string_lossy().into_owned());
+        }
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(format!("two builds differ in {}: `diffoscope` shows where", others.join(", ")).into())
 }
 
 /// The programs and shared libraries of what cargo says it has built, in the order of their names.
@@ -105,16 +195,30 @@ fn objcopy(options: &[&str], from: &Path, to: &Path) -> Result<()> {
     })
 }
 
-/// Writes the file `SHA256SUMS`, which `sha256sum --check` reads.
-fn checksums(out: &Path, shipped: &[Shipped]) -> Result<()> {
-    let mut command = Command::new("sha256sum");
-    for file in shipped {
-        let folder = if file.program { "bin" } else { "lib" };
-        command.arg(format!("{folder}/{}", file.name));
-        command.arg(format!("{folder}/.debug/{}.debug", file.name));
+/// Writes the file `SHA256SUMS`, which `sha256sum --check` reads: of every file of the folder, in the order of their names.
+fn checksums(out: &Path) -> Result<()> {
+    for file in [SUMS.to_owned(), format!("{SUMS}.sig")] {
+        let _ = fs::remove_file(out.join(file));
     }
-    command.current_dir(out);
-    fs::write(out.join("SHA256SUMS"), process::capture(command)?.stdout)?;
+    let mut files = Vec::new();
+    list(out, out, &mut files)?;
+    files.sort();
+    let mut command = Command::new("sha256sum");
+    command.args(files).current_dir(out);
+    fs::write(out.join(SUMS), process::capture(command)?.stdout)?;
+    Ok(())
+}
+
+/// The files below a folder, by their paths from the first one.
+fn list(folder: &Path, from: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            list(&path, from, found)?;
+        } else {
+            found.push(path.strip_prefix(from)?.to_owned());
+        }
+    }
     Ok(())
 }
 
@@ -165,10 +269,29 @@ mod tests {
         assert!(shipped.bytes < fs::metadata(&me).unwrap().len());
         let listed = Command::new(folder.join(&shipped.name)).arg("--list").output().unwrap();
         assert!(String::from_utf8_lossy(&listed.stdout).contains("a_program_is_split_and_runs"));
-        checksums(&out, &[shipped]).unwrap();
+        checksums(&out).unwrap();
         let mut check = Command::new("sha256sum");
         check.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&out);
         assert!(check.status().unwrap().success());
+        let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
+        assert_eq!(sums.lines().count(), 2, "the program and its debug information: {sums}");
         fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn two_builds_are_compared_file_by_file() {
+        let room = std::env::temp_dir().join(format!("railyard-twice-{}", std::process::id()));
+        let file = |folder: &str, name: &str, text: &str| {
+            fs::create_dir_all(room.join(folder)).unwrap();
+            let path = room.join(folder).join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let first = [file("a", "railctl", "1"), file("a", "librail.so", "2")];
+        assert!(again(&first, &[file("b", "railctl", "1"), file("b", "librail.so", "2")]).is_ok());
+        let error = again(&first, &[file("c", "railctl", "1"), file("c", "librail.so", "3")]).unwrap_err();
+        assert!(error.to_string().starts_with("two builds differ in librail.so: "), "{error}");
+        assert!(again(&first, &first[..1]).is_err());
+        fs::remove_dir_all(room).unwrap();
     }
 }

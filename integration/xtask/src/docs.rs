@@ -25,6 +25,8 @@ use crate::{
     tools,
 };
 
+pub use options::man;
+
 /// Most lines of the README.
 const README: usize = 120;
 

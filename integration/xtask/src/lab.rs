@@ -9,6 +9,7 @@ mod boot;
 mod bzimage;
 mod cpio;
 mod image;
+mod install;
 mod module;
 mod modules;
 mod packages;
@@ -37,7 +38,8 @@ Suites on class of service load the lab's own NICs, integration/lab/labnic, whic
 pub struct Args {
     /// What to run: smoke (a minute and a half; also part of `cargo xtask test`), all of it, or one suite by its name; or one of those that
     /// are no guest: sonic, SONiC's own configuration code in a Debian root, asked about what is rendered; kube, a real Kubernetes without a cluster,
-    /// which allocates rails.
+    /// which allocates rails; packages, what `cargo xtask dist` has made, installed, used, upgraded and purged in clean roots of Debian (needs root
+    /// and debootstrap).
     #[arg(default_value = "smoke")]
     what: String,
     /// Only make the guest's image.
@@ -51,7 +53,8 @@ pub struct Args {
     list: bool,
     /// What sonic and kube are made from; needed once. For sonic a folder with sonic-buildimage, sonic-utilities and sonic-swss-common (of
     /// sonic-net), by default $RAIL_LAB_SONIC; for kube a clone of openshift/microshift, with files or bare, or a Kubernetes with its vendor folder,
-    /// by default $RAIL_LAB_KUBE.
+    /// by default $RAIL_LAB_KUBE; for packages the folder that `cargo xtask dist` has made, by default
+    /// target/dist.
     #[arg(long, value_name = "DIR")]
     sources: Option<PathBuf>,
     /// What kube makes a real Kueue from, too: a clone of kubernetes-sigs/kueue, with files or bare; by default $RAIL_LAB_KUEUE. Without either,
@@ -74,6 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match args.what.as_str() {
         "sonic" => return sonic::run(args.sources.as_deref()),
         "kube" => return kube::run(args.sources.as_deref(), args.kueue.as_deref()),
+        "packages" => return install::run(args.sources.as_deref()),
         _ => {}
     }
     let suites = suite::named(&args.what)?;

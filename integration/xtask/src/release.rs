@@ -172,7 +172,10 @@ fn configuration(release: &str) -> Result<PathBuf> {
 }
 
 /// Where the machine's own apt takes Debian from.
-fn archive() -> Result<String> {
+///
+/// # Errors
+/// It knows no archive of Debian.
+pub fn archive() -> Result<String> {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(RELEASE) $(REPO_URI)"]);
     targets.arg("Created-By: Packages");

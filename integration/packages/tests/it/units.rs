@@ -1,0 +1,23 @@
+//! Units, as systemd itself reads and judges them.
+
+use crate::tools::{repository, tool};
+
+/// What `systemd-analyze security` gives a unit at most, times ten: 100 is no protection at all.
+const EXPOSURE: [(&str, u32); 2] = [("rail-controller.service", 20), ("rail-node-agent.service", 60)];
+
+#[test]
+fn units_are_confined_as_their_work_allows() {
+    for (unit, most) in EXPOSURE {
+        let path = repository().join("deploy/systemd").join(unit).canonicalize().unwrap();
+        let threshold = format!("--threshold={most}");
+        let path = path.display().to_string();
+        let arguments = ["security", "--no-pager", "--offline=true", &threshold, &path];
+        let Some((passed, said)) = tool("systemd-analyze", &arguments) else { return };
+        let verdict = said.lines().find(|line| line.contains("exposure level"));
+        let Some(verdict) = verdict else {
+            eprintln!("skipped: this systemd-analyze judges no files: {said}");
+            return;
+        };
+        assert!(passed, "{verdict}; at most {most} of 100: {said}");
+    }
+}
