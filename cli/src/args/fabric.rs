@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Output, parse_speed};
+use super::{Color, Output, parse_speed};
 
 /// How a document is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -133,6 +133,9 @@ pub struct Show {
     /// Also draw it into this file (SVG)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Colour of what is printed; signs say the same
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: Color,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,

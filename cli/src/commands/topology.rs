@@ -1,6 +1,6 @@
 //! The topology: shown, handed on, compared with what is there.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, io::IsTerminal as _, path::Path};
 
 use controller_fabric::{draw::Picture, export, lldp, lldp::Neighbor, verify};
 use proto_model::{Fabric, NodeName};
@@ -13,7 +13,7 @@ use crate::{
     client::{Api, repeat},
     error::Error,
     output::print,
-    render,
+    render::{self, Paint},
 };
 
 /// Servers that are shown port by port where nothing else is asked for.
@@ -80,13 +80,14 @@ fn domain(fabric: v1::Fabric) -> Result<Fabric, Error> {
 }
 
 async fn show(args: &Show, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+    let paint = Paint::of(args.color, std::io::stdout().is_terminal());
     if let Some(file) = &args.file {
         let fabric = document(file)?;
         let picture = Picture::of(&fabric);
         drawn(args.svg.as_deref(), &picture)?;
         let names = || picture.pods.iter().map(|pod| format!("pod/{}", pod.name)).collect();
         let wire = proto_wire::convert::compact_fabric(&fabric);
-        let table = |_| controller_fabric::draw::text(&picture);
+        let table = |_| render::signs(&controller_fabric::draw::text(&picture), paint);
         return print(&render::render(args.output, &wire, "rail.v1.Fabric", names, table)?);
     }
     let api = api()?;
@@ -111,9 +112,9 @@ async fn show(args: &Show, api: impl Fn() -> Result<Api, Error>) -> Result<(), E
     let names = || seen.pods.iter().map(|pod| format!("pod/{}", pod.name)).collect();
     let table = |wide: bool| {
         if wide || in_full {
-            render::topology(&seen)
+            render::topology(&seen, paint)
         } else {
-            render::drawn_topology(&picture, &seen.findings)
+            render::drawn_topology(&picture, &seen.findings, paint)
         }
     };
     print(&render::render(args.output, &seen, "rail.v1.Topology", names, table)?)

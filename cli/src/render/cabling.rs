@@ -11,7 +11,7 @@ use proto_model::Fabric;
 use proto_wire::v1;
 use serde_json::{Value, json};
 
-use super::Table;
+use super::{Paint, Table, Tone};
 use crate::args::Output;
 
 /// Rows of one kind at most, where not all are asked for.
@@ -175,8 +175,54 @@ fn state(port: &v1::TopologyPort) -> PortState {
 }
 
 /// The drawing, and what does not fit.
-pub fn drawn_topology(picture: &Picture, findings: &[v1::Reason]) -> String {
-    let mut out = controller_fabric::draw::text(picture);
+pub fn drawn_topology(picture: &Picture, findings: &[v1::Reason], paint: Paint) -> String {
+    let mut out = signs(&controller_fabric::draw::text(picture), paint);
     super::fabric::findings(&mut out, findings);
     out
+}
+
+/// The drawing with its signs in colour: those of servers, and of the line that says what each of them is.
+pub fn signs(drawn: &str, paint: Paint) -> String {
+    let tone = |sign: char| match sign {
+        '●' => Some(Tone::Good),
+        '◐' | '~' | '+' | '1'..='9' => Some(Tone::Doubtful),
+        '✗' => Some(Tone::Bad),
+        '○' => Some(Tone::Faint),
+        _ => None,
+    };
+    let mut out = String::with_capacity(drawn.len());
+    for line in drawn.split_inclusive('\n') {
+        // A row of servers is nothing but signs; elsewhere digits count, and `+` and `~` may be text.
+        let is_row = line.starts_with("  ") && line.trim().chars().all(|sign| tone(sign).is_some());
+        let is_legend = line.starts_with("● all rails");
+        let tone = |sign: char| {
+            tone(sign).filter(|_| is_row || (is_legend && !sign.is_ascii_alphanumeric() && sign != '+'))
+        };
+        let signs: Vec<char> = line.chars().collect();
+        for run in signs.chunk_by(|a, b| tone(*a) == tone(*b)) {
+            let text: String = run.iter().collect();
+            match run.first().and_then(|sign| tone(*sign)) {
+                Some(tone) => out.push_str(&paint.tone(&text, tone)),
+                None => out.push_str(&text),
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Color;
+
+    #[test]
+    fn signs_have_colours_and_texts_do_not() {
+        let drawn = "gpu: 3 servers\n\npod1  3  leaf~1\n  ●●3✗\n\n● all rails  1-9 so many rails (+ more)  ✗ none\n  n3: rail 1\n";
+        assert_eq!(signs(drawn, Paint::NONE), drawn);
+        let painted = signs(drawn, Paint::of(Color::Always, false));
+        let row = "  \u{1b}[32m●●\u{1b}[0m\u{1b}[33m3\u{1b}[0m\u{1b}[31m✗\u{1b}[0m\n";
+        assert!(painted.contains(row), "{painted}");
+        assert!(painted.contains("pod1  3  leaf~1\n") && painted.contains("  n3: rail 1\n"), "{painted}");
+        assert!(painted.contains("1-9 so many rails (+ more)  \u{1b}[31m✗\u{1b}[0m none"), "{painted}");
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proto_wire::v1;
 
-use super::Table;
+use super::{Paint, Table, Tone};
 
 /// The fabric document in short.
 #[must_use]
@@ -80,7 +80,7 @@ pub(super) fn findings(out: &mut String, findings: &[v1::Reason]) {
 
 /// Pods, their leaves, and every node with its ports.
 #[must_use]
-pub fn topology(topology: &v1::Topology) -> String {
+pub fn topology(topology: &v1::Topology, paint: Paint) -> String {
     let mut out = String::new();
     for pod in &topology.pods {
         let name = if pod.name.is_empty() { "(no pod)" } else { &pod.name };
@@ -102,10 +102,17 @@ pub fn topology(topology: &v1::Topology) -> String {
             row.extend(node.ports.iter().map(port));
             table.row(row);
         }
-        out.push_str(&table.render("  "));
+        out.push_str(&table.painted("  ", paint, tone));
     }
-    if topology.pods.iter().flat_map(|pod| &pod.nodes).flat_map(|node| &node.ports).any(|port| port.drained) {
-        out.push_str("~ is drained: jobs on it use their other rails\n");
+    let any = |wanted: fn(&v1::TopologyPort) -> bool| {
+        topology.pods.iter().flat_map(|pod| &pod.nodes).flat_map(|node| &node.ports).any(wanted)
+    };
+    if any(|port| !port.usable && !port.nic.is_empty()) {
+        let _ = writeln!(out, "{} is not usable: no new job gets it", paint.tone("!", Tone::Bad));
+    }
+    if any(|port| port.drained) {
+        let _ =
+            writeln!(out, "{} is drained: jobs on it use their other rails", paint.tone("~", Tone::Doubtful));
     }
     if topology.pods.is_empty() {
         out.push_str("no nodes and no fabric yet: apply a Fabric document and let servers join\n");
@@ -114,6 +121,21 @@ pub fn topology(topology: &v1::Topology) -> String {
     out
 }
 
+/// The colour of a cell of the servers' table; the signs of ports and the words say the same.
+fn tone(row: usize, column: usize, cell: &str) -> Option<Tone> {
+    match (row, column) {
+        (0, _) => Some(Tone::Faint),
+        (_, 3) if cell == "no" => Some(Tone::Doubtful),
+        (_, ..4) => None,
+        _ if cell == MISSING || cell.starts_with('!') => Some(Tone::Bad),
+        _ if cell.starts_with('~') => Some(Tone::Doubtful),
+        _ => Some(Tone::Good),
+    }
+}
+
+/// What stands for a port that is not there.
+const MISSING: &str = "missing";
+
 fn port(port: &v1::TopologyPort) -> String {
     let state = match (port.usable, port.drained) {
         (false, _) => "!",
@@ -121,7 +143,7 @@ fn port(port: &v1::TopologyPort) -> String {
         (true, false) => "",
     };
     match (port.nic.as_str(), port.leaf.as_str()) {
-        ("", _) => "missing".to_owned(),
+        ("", _) => MISSING.to_owned(),
         (nic, "") => format!("{state}{nic}"),
         (nic, leaf) => format!("{state}{nic}>{leaf}"),
     }
@@ -253,12 +275,23 @@ pod p0
   rail 1: l1
   NODE  GPUS  FREE  USE  RAIL0      RAIL1
   n0    4     2     yes  ~rail0>l0  !rail1>l1
+! is not usable: no new job gets it
 ~ is drained: jobs on it use their other rails
 
 Findings:
   LinkUnknown [node/n0]: m
 ";
-        assert_eq!(topology(&v1::Topology { pods: vec![pod], rails: 2, findings: vec![finding] }), expected);
+        let seen = v1::Topology { pods: vec![pod], rails: 2, findings: vec![finding] };
+        assert_eq!(topology(&seen, Paint::NONE), expected);
+        let painted = topology(&seen, Paint::of(crate::args::Color::Always, false));
+        assert!(
+            painted.contains("\u{1b}[33m~rail0>l0\u{1b}[0m  \u{1b}[31m!rail1>l1\u{1b}[0m\n"),
+            "{painted}"
+        );
+        let plain = [0, 31, 32, 33, 90]
+            .iter()
+            .fold(painted, |text, number| text.replace(&format!("\x1b[{number}m"), ""));
+        assert_eq!(plain, expected, "colour changes nothing but colour");
     }
 
     #[test]

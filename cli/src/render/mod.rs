@@ -16,6 +16,7 @@ mod licenses;
 mod list;
 mod nodes;
 mod order;
+mod paint;
 mod qos;
 mod rails;
 mod schedules;
@@ -33,7 +34,7 @@ mod words;
 mod work;
 
 pub use audit::{audit, audit_number, time};
-pub use cabling::{differences, drawn_topology, picture, verdict};
+pub use cabling::{differences, drawn_topology, picture, signs, verdict};
 pub use canonical::{to_json, to_value, to_whole_value, to_yaml};
 pub use classes::service_classes;
 pub use describe::{
@@ -54,6 +55,7 @@ pub use nodes::nodes;
 #[cfg(test)]
 pub use nodes::tests::node as node_for_tests;
 pub use order::{queue_order, shares};
+pub use paint::{Paint, Tone};
 pub use qos::{qos, qos_plan, qos_progress};
 pub use rails::{choices, node_rails, rail_names, rails};
 pub use schedules::schedules;

@@ -1,5 +1,7 @@
 //! Columns of text, as wide as their widest cell.
 
+use super::{Paint, Tone};
+
 /// A table that grows row by row.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -82,6 +84,17 @@ impl Table {
     /// The text; lines have no trailing blanks.
     #[must_use]
     pub fn render(&self, indent: &str) -> String {
+        self.painted(indent, Paint::NONE, |_, _, _| None)
+    }
+
+    /// The text, its cells in the colours that `tone` says of them by row and column from 0, and text.
+    #[must_use]
+    pub fn painted(
+        &self,
+        indent: &str,
+        paint: Paint,
+        tone: impl Fn(usize, usize, &str) -> Option<Tone>,
+    ) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -89,10 +102,19 @@ impl Table {
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut out = String::new();
-        for row in &self.rows {
-            let cells = row.iter().map(|cell| if cell.is_empty() { "-" } else { cell });
-            let padded = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            let line = format!("{indent}{}", padded.collect::<Vec<_>>().join(GAP));
+        for (at, row) in self.rows.iter().enumerate() {
+            let mut line = indent.to_owned();
+            // Blanks behind a cell wait for one that follows.
+            let mut blanks = 0;
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let cell = if cell.is_empty() { "-" } else { cell };
+                line.extend(std::iter::repeat_n(' ', blanks));
+                line.push_str(&match tone(at, column, cell) {
+                    Some(tone) => paint.tone(cell, tone),
+                    None => cell.to_owned(),
+                });
+                blanks = width.saturating_sub(cell.chars().count()) + GAP.len();
+            }
             out.push_str(line.trim_end());
             out.push('\n');
         }
