@@ -28,6 +28,7 @@ mod slurm;
 mod slurm_import;
 mod switch;
 mod switch_rollout;
+mod timeline;
 mod top;
 mod validate;
 mod values;
@@ -68,6 +69,7 @@ pub use switch::{
     SwitchSource,
 };
 pub use switch_rollout::{SwitchApply, SwitchControl, SwitchToken};
+pub use timeline::{Timeline, TimelineOutput};
 pub use top::{Efficiency, Top, TopNoun};
 pub use validate::Validate;
 pub use values::{
@@ -151,6 +153,11 @@ pub enum Command {
     PortForward(PortForward),
     /// Send a signal to the ranks of a running job
     Signal(SignalJob),
+    /// Draw the life of a job: what it did from when to when, attempt by attempt, on which servers and ranks
+    ///
+    /// It is made of what the controller keeps of the job: its attempts, the decisions about it, exits of its ranks, and, for administrators,
+    /// who changed it. What is no longer kept is said. With `-o perfetto` it is a trace that https://ui.perfetto.dev opens.
+    Timeline(Timeline),
     /// Show what servers and running jobs use now
     Top(Top),
     /// Show what a job has used of what it had, as Slurm's seff does

@@ -86,7 +86,10 @@ async fn of_job(name: &str, output: EventOutput, api: &Api) -> Result<(), Error>
 }
 
 /// The changes of a job that the audit log holds; an array is changed by its own name.
-async fn changes(job: &v1::Job, api: &Api) -> Result<Vec<Event>, Error> {
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
+pub async fn changes(job: &v1::Job, api: &Api) -> Result<Vec<Event>, Error> {
     let JobRef { tenant, name } = JobRef::of(job);
     let array = array::array_of(job).map(|array| array.name);
     let since = job.status.as_ref().and_then(|status| status.submit_time);

@@ -57,6 +57,7 @@ mod switch_rollout;
 mod switch_site;
 mod switches;
 mod tenant;
+mod timeline;
 mod top;
 mod topology;
 mod undelete;
@@ -146,6 +147,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Copy(args) => copy::run(args, &api()?).await,
         Command::PortForward(args) => port_forward::run(args, &api()?).await,
         Command::Signal(args) => signal::run(args, &api()?).await,
+        Command::Timeline(args) => timeline::run(args, &api()?).await,
         Command::Top(args) => top::run(args, &api()?).await,
         Command::Efficiency(args) => top::efficiency(args, &api()?).await,
         Command::Label(args) => label::run(args, &api()?).await,

@@ -48,7 +48,7 @@ pub use events::{Event, of_job as job_events, of_node as node_events};
 pub use fabric::{fabric, health, topology};
 #[cfg(test)]
 pub use jobs::tests::{pending as pending_job, running as running_job};
-pub use jobs::{ended_jobs, job_row, jobs, jobs_header, reasons};
+pub use jobs::{ended_jobs, gang_words, job_row, jobs, jobs_header, reasons};
 pub use licenses::licenses;
 pub use list::{Answer, Behind, Kind, check as check_list, list, one};
 pub use nodes::nodes;

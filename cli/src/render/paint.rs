@@ -13,6 +13,8 @@ pub enum Tone {
     Doubtful,
     /// Out of order.
     Bad,
+    /// Neither good nor bad, to be told apart.
+    Apart,
     /// Of less importance.
     Faint,
 }
@@ -55,6 +57,7 @@ impl Paint {
             Tone::Good => 32,
             Tone::Doubtful => 33,
             Tone::Bad => 31,
+            Tone::Apart => 36,
             Tone::Faint => 90,
         };
         if self.0 && !text.is_empty() { format!("\x1b[{number}m{text}\x1b[0m") } else { text.to_owned() }

@@ -166,6 +166,62 @@ fn a_plan_says_where_and_an_impossible_job_says_why() {
     assert!(cluster.json(&["get", "jobs"]).unwrap()["jobs"].as_array().is_none_or(Vec::is_empty));
 }
 
+/// One that fails once and then completes: bars, picture and trace show both attempts, from the submit to the end.
+#[test]
+fn the_life_of_a_job_is_drawn() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
+    let spec = "gang: {nodes: 2, gpusPerNode: 1}\nfailure: {requeue: ON_ANY, maxRestarts: 2}\n\
+                command: {argv: [/bin/sh, -c, 'test $RAIL_ATTEMPT -ge 2']}";
+    cluster.submit("twice", spec).unwrap();
+    let job = cluster.wait_for("twice", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}\n{}", cluster.logs());
+    let text = cluster.railctl(&["timeline", "twice"]);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    assert!(text.stdout.contains("job ") && text.stdout.contains("/twice is Completed"), "{}", text.stdout);
+    let running = |line: &&str| line.contains("running") && line.contains('█');
+    assert_eq!(text.stdout.lines().filter(running).count(), 2, "{}", text.stdout);
+    assert!(!text.stdout.contains('\u{1b}'), "no colour where there is no terminal");
+    let svg = cluster.railctl(&["timeline", "job", "twice", "-o", "svg"]).stdout;
+    assert!(svg.starts_with("<svg ") && svg.contains("attempt 2: running"), "{svg}");
+    let life = cluster.json(&["timeline", "twice"]).unwrap();
+    let (begin, end) = (life["begin"].as_str().unwrap(), life["end"].as_str().unwrap());
+    assert!(begin < end && life["open"] == false, "{life:#}");
+    let stages: Vec<&str> =
+        life["spans"].as_array().unwrap().iter().map(|span| span["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages.iter().filter(|stage| **stage == "running").count(), 2, "{life:#}");
+    let path = cluster.home().join("trace.json");
+    let drawn = cluster.railctl(&["timeline", "twice", "-o", "perfetto", "--out", path.to_str().unwrap()]);
+    assert_eq!((drawn.code, drawn.stdout.as_str()), (0, ""), "{}", drawn.stderr);
+    covers(&serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap(), begin, end);
+    let absent = cluster.railctl(&["timeline", "thrice"]);
+    assert_eq!(absent.code, 3, "{}", absent.stderr);
+}
+
+/// That a trace is in the order of time, has a process for the job and each server, and a span from submit to end without a gap.
+fn covers(trace: &serde_json::Value, begin: &str, end: &str) {
+    assert_eq!((&trace["otherData"]["begin"], &trace["otherData"]["end"]), (&begin.into(), &end.into()));
+    let events = trace["traceEvents"].as_array().unwrap();
+    let number = |event: &serde_json::Value, name: &str| event[name].as_i64().unwrap();
+    let timed: Vec<&serde_json::Value> = events.iter().filter(|event| event["ph"] != "M").collect();
+    assert!(timed.is_sorted_by_key(|event| number(event, "ts")), "{trace:#}");
+    let mut attempts: Vec<(i64, i64)> = timed
+        .iter()
+        .filter(|event| event["ph"] == "X" && event["cat"] == "attempt")
+        .map(|event| (number(event, "ts"), number(event, "ts") + number(event, "dur")))
+        .collect();
+    attempts.sort_unstable();
+    assert_eq!(attempts.len(), 2, "{trace:#}");
+    assert_eq!(attempts[0].1, attempts[1].0, "the second attempt is queued when the first has ended");
+    let submitted = timed.iter().find(|event| event["name"] == "Submitted").unwrap();
+    let completed = timed.iter().find(|event| event["name"] == "Completed").unwrap();
+    assert_eq!((number(submitted, "ts"), number(completed, "ts")), (attempts[0].0, attempts[1].1));
+    let names = events.iter().filter(|event| event["name"] == "process_name");
+    let names: Vec<&str> = names.map(|event| event["args"]["name"].as_str().unwrap()).collect();
+    assert!(names[0].ends_with("/twice") && names[1..3] == ["n0", "n1"], "{names:?}");
+    let ranks = timed.iter().filter(|event| event["ph"] == "X" && event["cat"] == "rank");
+    assert_eq!(ranks.count(), 2, "of the last attempt: {trace:#}");
+}
+
 /// Canonical JSON writes 64-bit integers as strings.
 pub fn number(value: &serde_json::Value) -> u64 {
     value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok())).unwrap_or(0)
