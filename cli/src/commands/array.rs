@@ -45,13 +45,16 @@ pub fn array_of(job: &v1::Job) -> Option<JobRef> {
 
 /// By tenant and name; elements of an array in the order of their indices, where the array's name would stand.
 pub fn in_order(jobs: &mut [v1::Job]) {
-    jobs.sort_by_cached_key(|job| {
-        let JobRef { tenant, name } = JobRef::of(job);
-        match place(job) {
-            Some(place) => (tenant, place.array.clone(), place.index, name),
-            None => (tenant, name.clone(), 0, name),
-        }
-    });
+    jobs.sort_by_cached_key(order);
+}
+
+/// Where a job stands among others ([`in_order`]): tenant, array or name, index, name.
+pub fn order(job: &v1::Job) -> (String, String, u32, String) {
+    let JobRef { tenant, name } = JobRef::of(job);
+    match place(job) {
+        Some(place) => (tenant, place.array.clone(), place.index, name),
+        None => (tenant, name.clone(), 0, name),
+    }
 }
 
 /// The indices of a list such as 3,7-9; none stands for all.

@@ -7,11 +7,14 @@ use super::{
     filter::{job_name, labelled, node_labelled, phase_number, wanted},
     license,
     list::{Asked, Found},
+    live,
     lookup::{node, node_names, tenant, the_fabric},
-    queue, reserve, schedule, secret, service_class, switches, watch, webhook,
+    queue, reserve, schedule,
+    screen::Screen,
+    secret, service_class, switches, watch, webhook,
 };
 use crate::{
-    args::{Get, GetNoun, ListArgs},
+    args::{Get, GetNoun, ListArgs, Output},
     client::Api,
     error::Error,
     output::{now, print},
@@ -30,20 +33,7 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
         names = node_names(&names)?;
     }
     if args.watch {
-        let Some(output) =
-            args.list.plain().filter(|_| args.list.columns.is_empty() && args.list.sort_by.is_none())
-        else {
-            return Err(Error::Usage(
-                "what is watched comes as it changes, as table, wide, json, yaml or name: without --columns and --sort-by"
-                    .to_owned(),
-            ));
-        };
-        return match (noun, names.as_slice()) {
-            (GetNoun::Jobs, [] | [_]) => watch::jobs(args, names.first(), output, api).await,
-            (GetNoun::Jobs, _) => Err(Error::Usage("watch one job, or all".to_owned())),
-            (GetNoun::Nodes, _) => watch::nodes(args, &names, output, api).await,
-            _ => Err(Error::Usage("only jobs and nodes can be watched".to_owned())),
-        };
+        return watch(args, noun, &names, api).await;
     }
     let all = if args.all_tenants { "" } else { &api.tenant };
     let asked = Asked { list: &args.list, names: &names };
@@ -62,6 +52,31 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
         GetNoun::Switches => switches::show(&asked, api).await,
         GetNoun::Shares => queue::shares(&asked, args.all_tenants, api).await,
         GetNoun::Fabric => fabric(&asked, api).await,
+    }
+}
+
+/// As they change: on a terminal one table that is drawn again in place, elsewhere a line for each change.
+async fn watch(args: &Get, noun: GetNoun, names: &[String], api: &Api) -> Result<(), Error> {
+    let plain = args.list.plain().filter(|_| args.list.columns.is_empty() && args.list.sort_by.is_none());
+    let Some(output) = plain else {
+        return Err(Error::Usage(
+            "what is watched comes as it changes, as table, wide, json, yaml or name: without --columns and --sort-by"
+                .to_owned(),
+        ));
+    };
+    let one = match (noun, names) {
+        (GetNoun::Jobs, [] | [_]) => names.first(),
+        (GetNoun::Jobs, _) => return Err(Error::Usage("watch one job, or all".to_owned())),
+        (GetNoun::Nodes, _) => None,
+        _ => return Err(Error::Usage("only jobs and nodes can be watched".to_owned())),
+    };
+    let of_jobs = noun == GetNoun::Jobs;
+    let screen = if matches!(output, Output::Table | Output::Wide) { Screen::begin()? } else { None };
+    match screen {
+        Some(screen) if of_jobs => live::jobs(args, one, screen, output == Output::Wide, api).await,
+        Some(screen) => live::nodes(args, names, screen, output == Output::Wide, api).await,
+        None if of_jobs => watch::jobs(args, one, output, api).await,
+        None => watch::nodes(args, names, output, api).await,
     }
 }
 

@@ -1,10 +1,14 @@
 //! `top`: what servers and running jobs use now; `seff`: what a job has used of what it had.
 
-use std::{io::IsTerminal as _, time::Duration};
+use std::time::Duration;
 
 use proto_wire::v1;
+use tokio::{signal::unix::SignalKind, time::MissedTickBehavior};
 
-use super::allocation::Ending;
+use super::{
+    allocation::{Ending, listen_to},
+    screen::Screen,
+};
 use crate::{
     args::{Efficiency, Output, Top, TopNoun},
     client::Api,
@@ -15,8 +19,6 @@ use crate::{
 
 /// More often than this there is nothing new.
 const LEAST: Duration = Duration::from_secs(1);
-/// Clears a terminal and goes to its upper left corner.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// `top nodes|jobs`: what nodes or running jobs use now.
 ///
@@ -25,23 +27,47 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 pub async fn run(args: &Top, api: &Api) -> Result<(), Error> {
     render::check_list(&args.list)?;
     if !args.watch {
-        return print(&shown(args, api).await?);
+        let (text, nothing) = shown(args, api).await?;
+        if !nothing.is_empty() {
+            eprintln!("{nothing}");
+        }
+        return print(&text);
     }
     let mut ending = Ending::listen()?;
-    let clear = std::io::stdout().is_terminal() && args.list.for_people();
+    let mut resized = listen_to(SignalKind::window_change())?;
+    let screen = if args.list.for_people() { Screen::begin()? } else { None };
     let mut every = tokio::time::interval(args.every.max(LEAST));
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = String::new();
     loop {
         tokio::select! {
             _ = every.tick() => {
-                let text = shown(args, api).await?;
-                print(&if clear { format!("{CLEAR}{text}") } else { text })?;
+                let (text, nothing) = tokio::select! {
+                    shown = shown(args, api) => shown?,
+                    _ = ending.next() => return Ok(()),
+                };
+                match &screen {
+                    Some(_) if !nothing.is_empty() => last = format!("{nothing}\n"),
+                    Some(_) => last = text,
+                    None => {
+                        if !nothing.is_empty() {
+                            eprintln!("{nothing}");
+                        }
+                        print(&text)?;
+                    }
+                }
             }
+            _ = resized.recv() => {}
             _ = ending.next() => return Ok(()),
+        }
+        if let Some(screen) = &screen {
+            screen.draw(|_| (last.clone(), 0))?;
         }
     }
 }
 
-async fn shown(args: &Top, api: &Api) -> Result<String, Error> {
+/// What there is to print; and a word to people where there is nothing.
+async fn shown(args: &Top, api: &Api) -> Result<(String, &'static str), Error> {
     match args.noun {
         TopNoun::Nodes => {
             let mut answer = api.list_node_usage().await?;
@@ -85,12 +111,10 @@ fn reported<L: Answer>(
     args: &Top,
     kind: &Kind<L::Item>,
     answer: &mut L,
-    nothing: &str,
-) -> Result<String, Error> {
-    if answer.items().is_empty() && args.list.for_people() {
-        eprintln!("{nothing}");
-    }
-    render::list(&args.list, kind, answer)
+    nothing: &'static str,
+) -> Result<(String, &'static str), Error> {
+    let nothing = if answer.items().is_empty() && args.list.for_people() { nothing } else { "" };
+    Ok((render::list(&args.list, kind, answer)?, nothing))
 }
 
 /// `seff JOB`: what a job has used of what it had.

@@ -28,6 +28,8 @@ pub struct Resumer {
     jitter: Jitter,
     failures: u32,
     away_since: Option<std::time::Instant>,
+    /// It is not said on standard error that the connection was lost: the caller says it.
+    quiet: bool,
     /// All changes up to it arrived; the next stream begins after it. 0: with the present state.
     pub revision: u64,
 }
@@ -40,8 +42,14 @@ impl Resumer {
             jitter: Jitter::from_os(),
             failures: 0,
             away_since: None,
+            quiet: false,
             revision,
         }
+    }
+
+    /// From the present state, for a caller that itself says when the connection is lost.
+    pub fn quiet() -> Self {
+        Self { quiet: true, ..Self::new(0) }
     }
 
     /// Notes that an event of this revision arrived.
@@ -83,7 +91,7 @@ impl Resumer {
                     if since.elapsed() >= AWAY_LIMIT {
                         return Err(Error::rpc(doing, &status));
                     }
-                    if self.failures == 0 {
+                    if self.failures == 0 && !self.quiet {
                         eprintln!("the connection was lost; trying again: {}", status.message());
                     }
                 }
@@ -155,7 +163,7 @@ pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) 
                 }
             },
         };
-        resumer.lost("watch jobs", lost).await?;
+        resume(&mut resumer, "watch jobs", lost).await?;
     }
 }
 
@@ -188,7 +196,15 @@ pub async fn nodes(args: &Get, names: &[String], output: Output, api: &Api) -> R
                 }
             },
         };
-        resumer.lost("watch nodes", lost).await?;
+        resume(&mut resumer, "watch nodes", lost).await?;
+    }
+}
+
+/// Waits until the next attempt; Ctrl-C ends the command then too.
+async fn resume(resumer: &mut Resumer, doing: &str, lost: Option<Status>) -> Result<(), Error> {
+    tokio::select! {
+        done = resumer.lost(doing, lost) => done,
+        _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
     }
 }
 
