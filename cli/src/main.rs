@@ -49,6 +49,9 @@ fn main() -> ExitCode {
         }
         Err(error) => error.exit(),
     };
+    if json {
+        commands::progress::silence();
+    }
     finish(commands::run(&cli), json)
 }
 

@@ -8,12 +8,14 @@ use std::{
 use proto_wire::v1::{self, job_event, job_status::Phase};
 
 use super::{
+    due::Pace,
     progress::{Progress, Seldom, ended, within},
     watch::{Resumer, open},
 };
 use crate::{
     client::{Api, JobRef, PAGE, elements},
     error::Error,
+    output::now,
 };
 
 /// What a name of a job stands for.
@@ -227,7 +229,7 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
         jobs.iter().filter(|(_, job)| !ended(job)).map(|(uid, _)| uid.clone()).collect();
     let (of, doing) = (&array.of, format!("wait for array `{}`", array.of));
     let mut resumer = Resumer::new(0);
-    let mut reported = Seldom::new(progress);
+    let (mut reported, mut pace) = (Seldom::new(progress), Pace::default());
     while !waits.is_empty() {
         let request = v1::WatchJobsRequest {
             tenant: of.tenant.clone(),
@@ -274,6 +276,7 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
                         let text =
                             format!("{} of {} have ended: {}", counts.ended(), jobs.len(), counts.words());
                         if synced {
+                            progress.expect(pace.due(counts.ended(), jobs.len(), now()));
                             reported.say(text, waits.is_empty());
                         }
                     }

@@ -107,7 +107,7 @@ fn failed(path: &Path, error: &io::Error) -> Error {
 fn progress(total: Option<u64>) -> ProgressBar {
     let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
     let template = match total {
-        Some(_) => "{bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
+        Some(_) => "{bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left",
         None => "{spinner} {bytes} {binary_bytes_per_sec}",
     };
     // A template of ours is well formed.

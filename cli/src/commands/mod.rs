@@ -17,6 +17,7 @@ mod diff;
 mod doctor;
 mod drain;
 mod dry_run;
+pub mod due;
 mod edit;
 mod events;
 mod explain;

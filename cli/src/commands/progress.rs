@@ -1,49 +1,112 @@
 //! Showing how far something is while one waits for it, and not waiting for ever.
 
 use std::{
+    fmt,
     io::IsTerminal as _,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use proto_model::many;
 use proto_wire::v1::{self, job_status::Phase};
 
-use crate::{error::Error, render};
+use super::due::Due;
+use crate::{error::Error, output::now, render};
 
-/// What is shown while one waits: a line that changes on a terminal, one line per change elsewhere.
-pub enum Progress {
+/// Set where JSON was asked for: then standard error is for errors alone.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Nothing is shown on the way from now on.
+pub fn silence() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
+/// Where nothing changes, a line without a terminal comes after the first of these, then after twice as long, up to the second.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(960));
+
+/// What is shown while one waits: a line that changes on a terminal, elsewhere one line per change, and one now and then.
+pub struct Progress {
+    view: View,
+    said: Arc<Mutex<Said>>,
+}
+
+enum View {
+    Nothing,
     Terminal(ProgressBar),
-    Lines { begun: Instant },
+    Lines { begun: Instant, again: Option<tokio::task::AbortHandle> },
+}
+
+/// What was said last, and when that is over.
+#[derive(Default)]
+struct Said {
+    text: String,
+    due: Option<Due>,
+}
+
+impl Said {
+    fn line(&self) -> String {
+        match self.due.map(|due| due.words(now())).filter(|due| !due.is_empty()) {
+            Some(due) => format!("{due}; {}", self.text),
+            None => self.text.clone(),
+        }
+    }
 }
 
 impl Progress {
-    /// On a terminal a line that changes, elsewhere lines.
+    /// On a terminal a line that changes, elsewhere lines; nothing where JSON was asked for.
     pub fn new() -> Self {
+        let said = Arc::new(Mutex::new(Said::default()));
+        if SILENT.load(Ordering::Relaxed) {
+            return Self { view: View::Nothing, said };
+        }
         if !std::io::stderr().is_terminal() {
-            return Self::Lines { begun: Instant::now() };
+            let begun = Instant::now();
+            let again = tokio::runtime::Handle::try_current().ok();
+            let again = again.map(|runtime| runtime.spawn(repeat(begun, Arc::clone(&said))).abort_handle());
+            return Self { view: View::Lines { begun, again }, said };
         }
         let bar = ProgressBar::new_spinner();
-        let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self::Terminal(bar)
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {due}{wide_msg}");
+        let due = Arc::clone(&said);
+        let left = move |_: &ProgressState, out: &mut dyn fmt::Write| {
+            // It is counted down while nothing else changes.
+            let due = lock(&due).due.map(|due| due.words(now())).filter(|due| !due.is_empty());
+            let _ = due.map_or(Ok(()), |due| write!(out, "{due}; "));
+        };
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+        bar.set_style(style.with_key("due", left));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { view: View::Terminal(bar), said }
     }
 
     /// Shows what is done now.
     pub fn say(&self, text: &str) {
-        match self {
-            Self::Terminal(bar) => bar.set_message(text.to_owned()),
-            Self::Lines { begun } => eprintln!("{:7.2} s  {text}", begun.elapsed().as_secs_f64()),
+        let line = {
+            let mut said = lock(&self.said);
+            text.clone_into(&mut said.text);
+            said.line()
+        };
+        match &self.view {
+            View::Nothing => {}
+            View::Terminal(bar) => bar.set_message(text.to_owned()),
+            View::Lines { begun, .. } => print_line(*begun, &line),
         }
     }
-}
 
-impl Progress {
-    /// Says each change of a job's phase and place.
+    /// Shows from now on when that will be over, where it is known.
+    pub fn expect(&self, due: Option<Due>) {
+        lock(&self.said).due = due;
+    }
+
+    /// Says each change of a job's phase and place, and when it starts or is over.
     pub(crate) fn changes(&self) -> impl FnMut(&v1::Job) + '_ {
         let mut last = String::new();
         move |job| {
+            self.expect(Due::of_job(job));
             let text = words(job);
             if text != last {
                 self.say(&text);
@@ -53,10 +116,37 @@ impl Progress {
     }
 }
 
+fn lock(said: &Mutex<Said>) -> std::sync::MutexGuard<'_, Said> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn print_line(begun: Instant, line: &str) {
+    eprintln!("{:7.2} s  {line}", begun.elapsed().as_secs_f64());
+}
+
+/// Says again what was said last, now and then.
+async fn repeat(begun: Instant, said: Arc<Mutex<Said>>) {
+    let mut pause = AGAIN.0;
+    loop {
+        tokio::time::sleep(pause).await;
+        let line = lock(&said).line();
+        if !line.is_empty() {
+            print_line(begun, &line);
+        }
+        pause = (pause * 2).min(AGAIN.1);
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Self::Terminal(bar) = self {
-            bar.finish_and_clear();
+        match &self.view {
+            View::Nothing => {}
+            View::Terminal(bar) => bar.finish_and_clear(),
+            View::Lines { again, .. } => {
+                if let Some(again) = again {
+                    again.abort();
+                }
+            }
         }
     }
 }
@@ -79,7 +169,7 @@ impl<'a> Seldom<'a> {
 
     /// Says it, unless it was said or comes too soon.
     pub fn say(&mut self, text: String, is_last: bool) {
-        let terminal = matches!(self.progress, Progress::Terminal(_));
+        let terminal = matches!(self.progress.view, View::Terminal(_));
         let due = terminal || is_last || self.said.is_none_or(|at| at.elapsed() >= LINES_EVERY);
         if due && text != self.last {
             self.progress.say(&text);

@@ -13,12 +13,12 @@ use proto_wire::{
 };
 use tokio::time::Instant;
 
-use super::{fabric::read, progress::Progress};
+use super::{due::Pace, fabric::read, progress::Progress};
 use crate::{
     args::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer},
     client::{Api, repeat},
     error::Error,
-    output::print,
+    output::{now, print},
     render,
 };
 
@@ -149,7 +149,7 @@ async fn check(api: &Api) -> Result<v1::GetQosResponse, Error> {
 
 fn show(seen: &v1::GetQosResponse, output: crate::args::Output) -> Result<(), Error> {
     let names = || seen.rollout.iter().map(|rollout| format!("qos/{}", rollout.generation)).collect();
-    let table = |_| render::qos(seen, crate::output::now());
+    let table = |_| render::qos(seen, now());
     print(&render::render(output, seen, "rail.v1.GetQosResponse", names, table)?)
 }
 
@@ -230,11 +230,12 @@ async fn until_done(
             || rollout
                 .is_none_or(|rollout| rollout.paused.is_some() || Some(rollout.generation) != generation)
     };
-    let progress = Progress::new();
+    let (progress, mut pace) = (Progress::new(), Pace::default());
     let deadline = Instant::now() + limit;
     let (mut seen, mut last) = (first, String::new());
     while !over(&seen) {
-        let text = render::qos_progress(&seen);
+        let (text, kept, all) = render::qos_progress(&seen);
+        progress.expect(pace.due(kept, all, now()));
         if text != last {
             progress.say(&text);
             last = text;

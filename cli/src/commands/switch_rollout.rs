@@ -6,12 +6,12 @@ use proto_model::ReasonCode;
 use proto_wire::v1::{self, SwitchManagement, control_switch_rollout_request::Action, switch_rollout::State};
 use tokio::time::Instant;
 
-use super::progress::Progress;
+use super::{due::Pace, progress::Progress};
 use crate::{
     args::{Output, SwitchApply, SwitchControl, SwitchToken},
     client::{Api, once, repeat},
     error::Error,
-    output::print,
+    output::{now, print},
     render,
 };
 
@@ -73,7 +73,7 @@ fn show(seen: &v1::SwitchRollout, output: Output) -> Result<(), Error> {
         0 => Vec::new(),
         generation => vec![format!("switch-rollout/{generation}")],
     };
-    let table = |_| render::switch_rollout(seen, crate::output::now());
+    let table = |_| render::switch_rollout(seen, now());
     print(&render::render(output, seen, "rail.v1.SwitchRollout", names, table)?)
 }
 
@@ -149,11 +149,12 @@ async fn until_done(
 ) -> Result<v1::SwitchRollout, Error> {
     let generation = first.generation;
     let over = |seen: &v1::SwitchRollout| seen.state() != State::UnderWay || seen.generation != generation;
-    let progress = Progress::new();
+    let (progress, mut pace) = (Progress::new(), Pace::default());
     let deadline = Instant::now() + limit;
     let (mut seen, mut last) = (first, String::new());
     while !over(&seen) {
-        let text = render::switch_progress(&seen);
+        let (text, kept, all) = render::switch_progress(&seen);
+        progress.expect(pace.due(kept, all, now()));
         if text != last {
             progress.say(&text);
             last = text;

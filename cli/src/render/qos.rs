@@ -141,11 +141,12 @@ fn word(state: State) -> &'static str {
 
 /// One line for who waits.
 #[must_use]
-pub fn qos_progress(seen: &v1::GetQosResponse) -> String {
+pub fn qos_progress(seen: &v1::GetQosResponse) -> (String, usize, usize) {
     let (nics, kept): (u32, u32) =
         seen.stages.iter().fold((0, 0), |sum, stage| (sum.0 + stage.nics, sum.1 + stage.kept));
     let first = seen.active.first().map(|one| format!("; {}:{} {}", one.node, one.rail, one.note));
-    format!("{kept} of {nics} NICs{}", first.unwrap_or_default())
+    let text = format!("{kept} of {nics} NICs{}", first.unwrap_or_default());
+    (text, kept as usize, nics as usize)
 }
 
 #[cfg(test)]
@@ -191,7 +192,7 @@ mod tests {
             lines[3].starts_with("canary n1") && shown.contains("mlx5_2") && shown.contains("and 2 more"),
             "{shown}"
         );
-        assert_eq!(qos_progress(&seen), "2 of 8 NICs; n1:2 it is on trial");
+        assert_eq!(qos_progress(&seen), ("2 of 8 NICs; n1:2 it is on trial".to_owned(), 2, 8));
         let paused = v1::Reason { code: "QosFailed".into(), message: "why".into(), ..Default::default() };
         seen.rollout.as_mut().unwrap().paused = Some(paused);
         let shown = qos(&seen, 70.0);

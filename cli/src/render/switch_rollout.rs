@@ -79,11 +79,12 @@ pub fn switch_rollout(seen: &v1::SwitchRollout, now: f64) -> String {
 
 /// How far it is, in a line.
 #[must_use]
-pub fn switch_progress(seen: &v1::SwitchRollout) -> String {
+pub fn switch_progress(seen: &v1::SwitchRollout) -> (String, usize, usize) {
     let sum = |of: fn(&v1::SwitchStage) -> u32| seen.stages.iter().map(of).sum::<u32>();
     let (all, kept, trial) = (sum(|stage| stage.switches), sum(|stage| stage.kept), sum(|stage| stage.trial));
     let note = seen.active.first().map(|one| format!("; {}: {}", one.name, one.note)).unwrap_or_default();
-    format!("{kept} of {all} switches keep it, {trial} on trial{note}")
+    let text = format!("{kept} of {all} switches keep it, {trial} on trial{note}");
+    (text, kept as usize, all as usize)
 }
 
 /// What a rollout would do, switch by switch.

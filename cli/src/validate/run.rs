@@ -22,7 +22,10 @@ use super::{
 use crate::{
     args::{Output, Validate},
     client::{Api, JobRef, repeat},
-    commands::progress::{Progress, ended},
+    commands::{
+        due::Pace,
+        progress::{Progress, ended},
+    },
     error::Error,
     output::{now, print},
     render,
@@ -180,8 +183,9 @@ struct UnderWay {
 impl Validation<'_> {
     async fn all(&mut self, settings: &Settings, progress: &Progress) -> Result<(), Error> {
         let steps = plan(settings);
-        let count = steps.len();
+        let (count, mut pace) = (steps.len(), Pace::default());
         for (at, step) in steps.into_iter().enumerate() {
+            progress.expect(pace.due(at, count, now()));
             if let Some(first) = step.first() {
                 let (phase, name, size) = (first.phase.as_str(), first.name, bytes(first.bytes));
                 let places: Vec<String> = step

@@ -8,6 +8,8 @@ use std::{
 use controller_simulator::{Outcome, Watch};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::error::human;
+
 /// From line to line where there is no terminal.
 const BETWEEN: Duration = Duration::from_secs(10);
 
@@ -70,7 +72,10 @@ impl Watch for Bar {
         }
         if !self.terminal && self.reported.elapsed() >= BETWEEN {
             self.reported = Instant::now();
-            eprintln!("{:<7} {jobs} of {} jobs", self.name, self.jobs);
+            let left =
+                self.begin.elapsed().mul_f64(self.jobs.saturating_sub(jobs) as f64 / jobs.max(1) as f64);
+            let left = human(Duration::from_secs(left.as_secs()));
+            eprintln!("{:<7} {jobs} of {} jobs, about {left} left", self.name, self.jobs);
         }
     }
 }
