@@ -7,6 +7,7 @@ use super::{
     array::{Counts, order},
     board::{Board, Change, Key, watch},
     filter::{node_labelled, phase_number, wanted},
+    progress::ended,
     screen::{Screen, Size},
     watch::open_jobs,
 };
@@ -50,7 +51,8 @@ pub async fn jobs(
         wanted(job, args) && (phases.is_empty() || phases.contains(&phase))
     };
     let draw = |board: &Board<JobKey, v1::Job>, size: Size| {
-        let all: Vec<&v1::Job> = board.items().filter(is_shown).collect();
+        let mut all: Vec<&v1::Job> = board.items().filter(is_shown).collect();
+        lively_first(&mut all, size);
         let head = match all.len() {
             0 => "no jobs".to_owned(),
             count => format!("{}: {}", many(count, "job"), Counts::of(all.iter().copied()).words()),
@@ -82,6 +84,14 @@ pub async fn nodes(args: &Get, names: &[String], screen: Screen, wide: bool, api
         api.streaming().nodes().watch_nodes(request).await.map(tonic::Response::into_inner)
     };
     watch("watch nodes", screen, open, node_change, draw).await
+}
+
+/// Where not all have room, those that have ended come last; all else stays in its order.
+fn lively_first(jobs: &mut [&v1::Job], size: Size) {
+    // The count, the header, and the row that stays free.
+    if jobs.len() + 3 > size.rows {
+        jobs.sort_by_key(|job| ended(job));
+    }
 }
 
 /// As many rows as the terminal has room for at most, below one line that counts all of them.
@@ -148,6 +158,23 @@ mod tests {
         );
         assert_eq!(table("1 name", &all[..1], true, size, rows), ("1 name\nn0\n".to_owned(), 0));
         assert_eq!(table("no jobs", &[], false, size, rows), ("no jobs\n".to_owned(), 0));
+    }
+
+    #[test]
+    fn where_there_is_no_room_for_all_those_that_go_on_are_shown() {
+        let done = || {
+            let mut job = render::running_job();
+            job.status.get_or_insert_default().phase = v1::job_status::Phase::Completed.into();
+            job
+        };
+        let jobs = [done(), render::running_job(), done(), render::pending_job()];
+        let phases = |rows: usize| {
+            let mut all: Vec<&v1::Job> = jobs.iter().collect();
+            lively_first(&mut all, Size { rows, columns: 80 });
+            all.iter().map(|job| ended(job)).collect::<Vec<_>>()
+        };
+        assert_eq!(phases(7), [true, false, true, false]);
+        assert_eq!(phases(6), [false, false, true, true]);
     }
 
     #[test]
