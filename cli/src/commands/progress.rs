@@ -97,6 +97,11 @@ impl Progress {
         }
     }
 
+    /// Whether nothing is shown.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.view, View::Nothing)
+    }
+
     /// Shows from now on when that will be over, where it is known.
     pub fn expect(&self, due: Option<Due>) {
         lock(&self.said).due = due;
@@ -104,9 +109,14 @@ impl Progress {
 
     /// Says each change of a job's phase and place, and when it starts or is over.
     pub(crate) fn changes(&self) -> impl FnMut(&v1::Job) + '_ {
-        let mut last = String::new();
+        let (mut last, mut phase) = (String::new(), None);
         move |job| {
-            self.expect(Due::of_job(job));
+            let (due, reached) = (Due::of_job(job), job.status.as_ref().map(|status| status.phase));
+            // Watches do not tell when a job will start: what was asked for stays while it waits.
+            if due.is_some() || phase != reached {
+                self.expect(due);
+            }
+            phase = reached;
             let text = words(job);
             if text != last {
                 self.say(&text);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proto_wire::v1::{self, job_event, job_status::Phase};
 
 use super::{
+    due::Due,
     progress::{Progress, ended, within},
     watch::{Resumer, open_jobs},
 };
@@ -41,7 +42,10 @@ pub async fn until(
     let hint = format!("; `railctl cancel {job}` ends it");
     let wait = async {
         let progress = Progress::new();
-        follow(api, job, uid, done, progress.changes()).await
+        tokio::select! {
+            ended = follow(api, job, uid, done, progress.changes()) => ended,
+            () = expected(api, job, uid, &progress) => Err(gone(job)),
+        }
     };
     within(&format!("job {job}"), &hint, limit, wait).await
 }
@@ -52,12 +56,35 @@ pub async fn until(
 /// [`Error::Rpc`] if the controller refuses or does not answer, or if the job is deleted meanwhile.
 pub async fn until_running(api: &Api, job: &JobRef, uid: &str) -> Result<v1::Job, Error> {
     let progress = Progress::new();
-    let show = progress.changes();
     let runs = |job: &v1::Job| {
         let status = job.status.as_ref();
         ended(job) || status.is_some_and(|one| one.phase() == Phase::Running && one.start_time.is_some())
     };
-    follow(api, job, uid, runs, show).await
+    tokio::select! {
+        done = follow(api, job, uid, runs, progress.changes()) => done,
+        () = expected(api, job, uid, &progress) => Err(gone(job)),
+    }
+}
+
+/// How often it is asked when a job that waits will probably start: soon, and then now and then.
+const EXPECTED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+
+/// Asks now and then when the job will probably start, which no watch tells, and shows it. It never ends of itself.
+async fn expected(api: &Api, job: &JobRef, uid: &str, progress: &Progress) {
+    if progress.is_silent() {
+        return std::future::pending().await;
+    }
+    let mut pause = EXPECTED.0;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = EXPECTED.1;
+        // What goes wrong, the watch says.
+        let Ok(seen) = api.get_job(job).await else { continue };
+        let waits = seen.status.as_ref().is_some_and(|status| status.phase() == Phase::Pending);
+        if waits && !is_another(&seen, uid, false) {
+            progress.expect(Due::of_job(&seen));
+        }
+    }
 }
 
 /// Waits until the job has ended, and shows nothing.
