@@ -94,8 +94,8 @@ pub use controller_state::{
     },
 };
 pub use event::{
-    AttachedWrite, Attributed, AuditNote, Certified, ClaimVerdict, DenialRecord, DryRunResult, Effect, Event, Key,
-    Naming, NextTick, NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Restored, Submit,
+    AttachedWrite, Attributed, AuditNote, Certified, ClaimVerdict, DenialRecord, DryRunResult, Effect, Event,
+    Key, Naming, NextTick, NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Restored, Submit,
     SwitchEvent, SwitchOrder, ToNode, Transition, Write,
     orders::{self, Asked, JobChange, JobOrder, JobUpdate},
 };

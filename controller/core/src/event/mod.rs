@@ -5,7 +5,9 @@ pub mod asked;
 pub mod orders;
 pub mod switches;
 
-pub use answer::{Certified, ClaimVerdict, DryRunResult, Effect, NextTick, Output, Push, Reply, Restored, ToNode};
+pub use answer::{
+    Certified, ClaimVerdict, DryRunResult, Effect, NextTick, Output, Push, Reply, Restored, ToNode,
+};
 pub use asked::{
     Attributed, AuditNote, DeliveryReport, DeliveryResult, DenialRecord, Event, Naming, NodeChange, Register,
     Submit,
