@@ -165,8 +165,13 @@ impl Room {
         Ok(read.map(|read| self.remember(read)))
     }
 
-    /// Whether a write was done is not known.
-    fn doubt(&self, uid: &str) {
+    /// Whether a write was done is not known, or it was refused because what is known of the object is too old.
+    fn doubt(&self, uid: &str, error: &ReconcileError) {
+        const CONFLICT: u16 = 409;
+        let ReconcileError::Api(error) = error;
+        if matches!(error, kube::Error::Api(status) if status.code < 500 && status.code != CONFLICT) {
+            return;
+        }
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         if memory.unanswered.len() >= REMEMBERED {
             memory.unanswered.clear();
@@ -261,7 +266,7 @@ impl Room {
                     Action::AddFinalizer | Action::RemoveFinalizer => {
                         let adds = action == Action::AddFinalizer;
                         let written = self.set_finalizer(&seen, &object, adds).await;
-                        let written = written.inspect_err(|_| self.doubt(&object.uid))?;
+                        let written = written.inspect_err(|error| self.doubt(&object.uid, error))?;
                         let Some(written) = written.filter(|_| adds || !object.is_deleted) else {
                             self.forget(&object.uid);
                             return Ok(Next::await_change());
@@ -271,7 +276,8 @@ impl Room {
                     }
                     Action::Write(status) => {
                         let written = self.write_status(&object, &status).await;
-                        let Some(written) = written.inspect_err(|_| self.doubt(&object.uid))? else {
+                        let Some(written) = written.inspect_err(|error| self.doubt(&object.uid, error))?
+                        else {
                             self.forget(&object.uid);
                             return Ok(Next::await_change());
                         };

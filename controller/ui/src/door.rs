@@ -80,10 +80,10 @@ fn send(file: &'static File, asked: Asked<'_>) -> Answer {
         return Answer { status: 304, headers, body: b"" };
     }
     headers.push(("content-type", file.kind.to_owned()));
-    headers.push(("vary", "accept-encoding".to_owned()));
     if !asked.gzip {
         return Answer { status: 200, headers, body: file.bytes() };
     }
+    headers.push(("vary", "accept-encoding".to_owned()));
     headers.push(("content-encoding", "gzip".to_owned()));
     Answer { status: 200, headers, body: file.packed }
 }

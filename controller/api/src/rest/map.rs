@@ -1,19 +1,47 @@
 //! The fabric for the pages' map: what `GetTopology` tells, to whom it tells it, in the form that [`crate::map`] says.
 
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
 use aws_lc_rs::digest;
 use axum::{
+    body::{Body, Bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use controller_core::MapView;
 use data_encoding::HEXLOWER;
-use proto_rpc::{ErrorClass, RpcError};
+use proto_rpc::{
+    ErrorClass, RpcError,
+    negotiate::{gzip, takes_gzip},
+};
+use tokio::sync::Mutex;
 
 use super::{Rest, allowed::not_allowed};
-use crate::{authz::Rpc, map};
+use crate::{authz::Rpc, context::Context, map};
 
 /// Where it is: among the pages, because no other program reads it.
 pub(super) const PATH: &str = "/ui/map";
+
+/// A map is given to all who ask so soon after it was made, and for so many times what it took to make it: however many pages are open,
+/// they cost no more than a tenth of a core.
+const FRESH: Duration = Duration::from_millis(100);
+const TIMES: u32 = 10;
+
+/// The map that was made last. Whoever asks while one is made waits for it.
+#[derive(Clone, Default)]
+pub(super) struct Maps(Arc<Mutex<Option<(Instant, Arc<Map>)>>>);
+
+/// A map as it goes out.
+struct Map {
+    /// Weak, because the same may go out packed or as it is.
+    tag: String,
+    plain: Bytes,
+    packed: Bytes,
+}
 
 pub(super) async fn serve(State(rest): State<Rest>, request: Request) -> Response {
     if request.method() != Method::GET && request.method() != Method::HEAD {
@@ -25,33 +53,68 @@ pub(super) async fn serve(State(rest): State<Rest>, request: Request) -> Respons
         Ok((_, turn)) => turn,
         Err(error) => return error.into_response(),
     };
-    match bytes(&rest).await {
-        Ok(map) => answer(map, &parts.headers),
+    match rest.maps.current(&rest.context).await {
+        Ok(map) => answer(&map, &parts.headers),
         Err(error) => error.into_response(),
     }
 }
 
-/// The map as it is now. The loop fills the columns; all else is done beside it.
-async fn bytes(rest: &Rest) -> Result<Vec<u8>, RpcError> {
-    let view = rest.context.query(|state, _| state.map()).await?;
-    let made = tokio::task::spawn_blocking(move || map::encode(&view)).await;
-    let made = made.map_err(|error| RpcError::new(ErrorClass::Internal, "NO_MAP", error.to_string()))?;
-    made.map_err(|error| RpcError::new(ErrorClass::TooLarge, "MAP_TOO_LARGE", error.to_string()))
+impl Maps {
+    async fn current(&self, context: &Context) -> Result<Arc<Map>, RpcError> {
+        let mut last = self.0.lock().await;
+        if let Some((until, map)) = last.as_ref()
+            && Instant::now() < *until
+        {
+            return Ok(Arc::clone(map));
+        }
+        let begun = Instant::now();
+        // The loop fills the columns; all else is done beside it.
+        let view = context.query(|state, _| state.map()).await?;
+        let made = tokio::task::spawn_blocking(move || Map::of(&view)).await;
+        let made =
+            made.map_err(|error| RpcError::new(ErrorClass::Internal, "NO_MAP", error.to_string()))??;
+        let map = Arc::new(made);
+        let until = begun + FRESH.max(begun.elapsed() * TIMES);
+        *last = Some((until, Arc::clone(&map)));
+        Ok(map)
+    }
+}
+
+impl Map {
+    fn of(view: &MapView) -> Result<Self, RpcError> {
+        let plain = map::encode(view);
+        let plain =
+            plain.map_err(|error| RpcError::new(ErrorClass::TooLarge, "MAP_TOO_LARGE", error.to_string()))?;
+        Self::packed(plain).map_err(|error| RpcError::new(ErrorClass::Internal, "NO_MAP", error.to_string()))
+    }
+
+    fn packed(plain: Vec<u8>) -> std::io::Result<Self> {
+        let tag = format!("W/\"{}\"", HEXLOWER.encode(digest::digest(&digest::SHA256, &plain).as_ref()));
+        let packed = gzip(&plain)?.into();
+        Ok(Self { tag, plain: plain.into(), packed })
+    }
 }
 
 /// Who has the same already is told so, and nothing more.
-fn answer(map: Vec<u8>, headers: &HeaderMap) -> Response {
-    // Weak, because the same may go out packed or as it is.
-    let tag = format!("W/\"{}\"", HEXLOWER.encode(digest::digest(&digest::SHA256, &map).as_ref()));
+fn answer(map: &Map, headers: &HeaderMap) -> Response {
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let same = known.split(',').any(|known| known.trim() == tag);
-    let mut response = if same { StatusCode::NOT_MODIFIED.into_response() } else { map.into_response() };
+    let mut response = if known.split(',').any(|known| known.trim() == map.tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else if takes_gzip(headers) {
+        let mut response = Response::new(Body::from(map.packed.clone()));
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        response
+    } else {
+        Response::new(Body::from(map.plain.clone()))
+    };
     let headers = response.headers_mut();
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    if let Ok(tag) = HeaderValue::from_str(&map.tag) {
         headers.insert(header::ETAG, tag);
     }
     for (name, value) in [
         (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_TYPE, "application/octet-stream"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
@@ -66,28 +129,26 @@ mod tests {
 
     #[test]
     fn what_is_known_is_not_sent_again() {
-        let asked = |known: &str| {
-            let known = HeaderValue::from_str(known).unwrap();
-            answer(vec![1, 2, 3], &HeaderMap::from_iter([(header::IF_NONE_MATCH, known)]))
+        let map = Map::packed(vec![1, 2, 3]).unwrap();
+        let asked = |name, text: &str| {
+            answer(&map, &HeaderMap::from_iter([(name, HeaderValue::from_str(text).unwrap())]))
         };
-        let first = answer(vec![1, 2, 3], &HeaderMap::new());
-        let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
+        let first = answer(&map, &HeaderMap::new());
         assert_eq!(
             (first.status(), &first.headers()[header::CACHE_CONTROL]),
             (StatusCode::OK, &HeaderValue::from_static("no-store"))
         );
         assert_eq!(first.headers()[header::CONTENT_TYPE], "application/octet-stream");
-        for known in [tag.clone(), format!("\"other\", {tag}")] {
-            let again = asked(&known);
+        assert!(!first.headers().contains_key(header::CONTENT_ENCODING));
+        assert_eq!(asked(header::ACCEPT_ENCODING, "gzip").headers()[header::CONTENT_ENCODING], "gzip");
+        for known in [map.tag.clone(), format!("\"other\", {}", map.tag)] {
+            let again = asked(header::IF_NONE_MATCH, &known);
             assert_eq!(
                 (again.status(), &again.headers()[header::ETAG]),
                 (StatusCode::NOT_MODIFIED, &first.headers()[header::ETAG])
             );
         }
-        assert_eq!(asked("\"other\"").status(), StatusCode::OK);
-        assert_ne!(
-            answer(vec![1, 2], &HeaderMap::new()).headers()[header::ETAG],
-            first.headers()[header::ETAG]
-        );
+        assert_eq!(asked(header::IF_NONE_MATCH, "\"other\"").status(), StatusCode::OK);
+        assert_ne!(Map::packed(vec![1, 2]).unwrap().tag, map.tag);
     }
 }

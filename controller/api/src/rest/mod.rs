@@ -53,6 +53,7 @@ struct Rest {
     context: Context,
     /// Made when somebody asks for it first: a controller that takes the lead has no time for it.
     document: Arc<OnceLock<Bytes>>,
+    maps: map::Maps,
 }
 
 /// The routes over a gRPC router that has its door already.
@@ -64,7 +65,12 @@ pub fn router(grpc: Router, context: Context) -> Router {
         router = router.route(&mount, any(serve));
     }
     router = router.merge(ui::router()).route(map::PATH, any(map::serve));
-    router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, context, document: Arc::default() })
+    router.layer(from_fn(negotiate::pack)).with_state(Rest {
+        grpc,
+        context,
+        document: Arc::default(),
+        maps: map::Maps::default(),
+    })
 }
 
 /// The path with one name for all parameters.

@@ -63,7 +63,7 @@ const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
 /// What looks like a code and is none: a header of a table, a name of a call or of what is no reason, a prefix of variables.
 const NONE: [&str; 5] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE", "SPANK_RAIL_"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
-const MEANINGS: [(&str, &str); 44] = [
+const MEANINGS: [(&str, &str); 46] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
     ("BAD_PLACEMENT", "A placement that is stored names what no node can be called: a defect."),
     ("BAD_TENANT", "The certificate names what no tenant can be called."),
@@ -107,6 +107,8 @@ const MEANINGS: [(&str, &str); 44] = [
     ("SERVER_CERTIFICATE_NOT_YET_VALID", "The controller's certificate has not begun: a clock is wrong."),
     ("SERVER_NOT_TRUSTED", "The controller's certificate is not from the CA that is trusted here."),
     ("UNKNOWN_AUTHORITY", "The certificate is not from the cluster's CA."),
+    ("MAP_TOO_LARGE", "The fabric is larger than a picture of all of it may be; ask for it by the API."),
+    ("NO_MAP", "The picture of the fabric could not be made: a defect."),
     ("NOT_RUNNING", "The job does not run, so no step begins in it."),
     ("NO_PAGE_TOKEN", "The page token is not one of this list, or is too old; list again."),
     ("NO_PAGE", "A list has no end: a defect."),
