@@ -26,6 +26,7 @@ pub struct RunningAllocation {
 }
 
 /// Signals that end what railctl does.
+#[derive(Debug)]
 pub struct Ending {
     interrupt: Signal,
     terminate: Signal,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::{
-    signal::unix::SignalKind,
+    signal::unix::{Signal, SignalKind},
     sync::mpsc,
     time::{MissedTickBehavior, interval},
 };
@@ -18,7 +18,7 @@ use super::{
     screen::{Screen, Size},
     watch::Resumer,
 };
-use crate::error::Error;
+use crate::{error::Error, render::clean};
 
 /// From picture to picture at least, and at most.
 const LEAST: Duration = Duration::from_millis(200);
@@ -110,7 +110,31 @@ impl<K: Key, T> Board<K, T> {
 
     /// What is above the table where it may be out of date.
     fn note(&self) -> String {
-        self.lost.as_ref().map_or_else(String::new, |why| format!("not connected, trying again: {why}\n"))
+        self.lost
+            .as_ref()
+            .map_or_else(String::new, |why| format!("not connected, trying again: {}\n", clean(why)))
+    }
+}
+
+/// A terminal that is taken, and what is heard of it: signals that end the watch, and that its size has changed.
+#[derive(Debug)]
+pub struct Window {
+    screen: Screen,
+    ending: Ending,
+    resized: Signal,
+}
+
+impl Window {
+    /// Listens to signals, then takes the terminal; `None`, and nothing is listened to, where standard output is none.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the process cannot listen to signals; [`Error::Output`] if standard output cannot be written to.
+    pub fn begin() -> Result<Option<Self>, Error> {
+        if !Screen::is_there() {
+            return Ok(None);
+        }
+        let (ending, resized) = (Ending::listen()?, listen_to(SignalKind::window_change())?);
+        Ok(Screen::begin()?.map(|screen| Self { screen, ending, resized }))
     }
 }
 
@@ -122,7 +146,7 @@ impl<K: Key, T> Board<K, T> {
 /// [`Error::Output`] if standard output cannot be written to.
 pub async fn watch<K: Key, T, E>(
     doing: &str,
-    screen: Screen,
+    window: Window,
     open: impl AsyncFn(u64) -> Result<Streaming<E>, Status>,
     read: impl Fn(E) -> Option<(u64, Change<K, T>)>,
     draw: impl Fn(&Board<K, T>, Size) -> (String, usize),
@@ -130,7 +154,7 @@ pub async fn watch<K: Key, T, E>(
     let (sender, receiver) = mpsc::channel(CHANGES);
     tokio::select! {
         done = feed(doing, &sender, open, read) => done,
-        done = show(screen, receiver, draw) => done,
+        done = show(window, receiver, draw) => done,
     }
 }
 
@@ -173,12 +197,11 @@ async fn feed<K, T, E>(
 
 /// Draws what has come, but not too often.
 async fn show<K: Key, T>(
-    screen: Screen,
+    window: Window,
     mut from: mpsc::Receiver<Change<K, T>>,
     draw: impl Fn(&Board<K, T>, Size) -> (String, usize),
 ) -> Result<(), Error> {
-    let mut ending = Ending::listen()?;
-    let mut resized = listen_to(SignalKind::window_change())?;
+    let Window { screen, mut ending, mut resized } = window;
     let mut every = interval(LEAST);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut board, mut pace) = (Board::new(), Pace::default());
@@ -240,6 +263,8 @@ mod tests {
         assert_eq!(board.items().copied().collect::<Vec<_>>(), [2, 3]);
         board.take(Change::Lost("away".into()));
         assert_eq!(board.note(), "not connected, trying again: away\n");
+        board.take(Change::Lost("a\x1b[2J\nway".into()));
+        assert_eq!(board.note(), "not connected, trying again: a [2J way\n");
         board.take(Change::Anew);
         assert_eq!(board.items().count(), 2, "the old table stays until the new one is whole");
         assert!(!board.note().is_empty(), "nothing has come yet");

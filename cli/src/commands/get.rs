@@ -4,14 +4,13 @@ use proto_wire::v1;
 
 use super::{
     array::{self, Named},
+    board::Window,
     filter::{job_name, labelled, node_labelled, phase_number, wanted},
     license,
     list::{Asked, Found},
     live,
     lookup::{node, node_names, tenant, the_fabric},
-    queue, reserve, schedule,
-    screen::Screen,
-    secret, service_class, switches, watch, webhook,
+    queue, reserve, schedule, secret, service_class, switches, watch, webhook,
 };
 use crate::{
     args::{Get, GetNoun, ListArgs, Output},
@@ -71,10 +70,10 @@ async fn watch(args: &Get, noun: GetNoun, names: &[String], api: &Api) -> Result
         _ => return Err(Error::Usage("only jobs and nodes can be watched".to_owned())),
     };
     let of_jobs = noun == GetNoun::Jobs;
-    let screen = if matches!(output, Output::Table | Output::Wide) { Screen::begin()? } else { None };
-    match screen {
-        Some(screen) if of_jobs => live::jobs(args, one, screen, output == Output::Wide, api).await,
-        Some(screen) => live::nodes(args, names, screen, output == Output::Wide, api).await,
+    let window = if matches!(output, Output::Table | Output::Wide) { Window::begin()? } else { None };
+    match window {
+        Some(window) if of_jobs => live::jobs(args, one, window, output == Output::Wide, api).await,
+        Some(window) => live::nodes(args, names, window, output == Output::Wide, api).await,
         None if of_jobs => watch::jobs(args, one, output, api).await,
         None => watch::nodes(args, names, output, api).await,
     }

@@ -5,10 +5,10 @@ use proto_wire::v1::{self, job_event, node_event};
 
 use super::{
     array::{Counts, order},
-    board::{Board, Change, Key, watch},
+    board::{Board, Change, Key, Window, watch},
     filter::{node_labelled, phase_number, wanted},
     progress::ended,
-    screen::{Screen, Size},
+    screen::Size,
     watch::open_jobs,
 };
 use crate::{
@@ -36,7 +36,7 @@ impl Key for JobKey {
 pub async fn jobs(
     args: &Get,
     name: Option<&String>,
-    screen: Screen,
+    window: Window,
     wide: bool,
     api: &Api,
 ) -> Result<(), Error> {
@@ -60,14 +60,14 @@ pub async fn jobs(
         table(&head, &all, args.list.no_headers, size, |jobs| render::jobs(jobs, wide, now()))
     };
     let open = async |after: u64| open_jobs(api, &of.tenant, &of.name, after).await;
-    watch("watch jobs", screen, open, job_change, draw).await
+    watch("watch jobs", window, open, job_change, draw).await
 }
 
 /// The nodes, until Ctrl-C.
 ///
 /// # Errors
 /// As [`watch`].
-pub async fn nodes(args: &Get, names: &[String], screen: Screen, wide: bool, api: &Api) -> Result<(), Error> {
+pub async fn nodes(args: &Get, names: &[String], window: Window, wide: bool, api: &Api) -> Result<(), Error> {
     let draw = |board: &Board<String, v1::Node>, size: Size| {
         let is_shown = |node: &&v1::Node| {
             (names.is_empty() || names.contains(&node_name(node))) && node_labelled(node, &args.labels)
@@ -83,7 +83,7 @@ pub async fn nodes(args: &Get, names: &[String], screen: Screen, wide: bool, api
         let request = v1::WatchNodesRequest { after_revision: after };
         api.streaming().nodes().watch_nodes(request).await.map(tonic::Response::into_inner)
     };
-    watch("watch nodes", screen, open, node_change, draw).await
+    watch("watch nodes", window, open, node_change, draw).await
 }
 
 /// Where not all have room, those that have ended come last; all else stays in its order.

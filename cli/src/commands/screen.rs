@@ -2,11 +2,14 @@
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
-use crate::{error::Error, output::print};
+use unicode_width::UnicodeWidthChar as _;
+
+use crate::{error::Error, output::print, render::clean};
 
 /// To the upper left corner.
 const HOME: &str = "\x1b[H";
-/// Clears the rest of a line, and all that is below the cursor.
+/// Clears the rest of a line, and all that is below the cursor. A line is cleared before it is written: behind one as wide as the terminal
+/// the cursor is still on the last character, which would be cleared too.
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 /// The cursor is of no use to what is only looked at.
@@ -18,7 +21,7 @@ const SHOW_CURSOR: &str = "\x1b[?25h";
 pub struct Size {
     /// Lines that it shows.
     pub rows: usize,
-    /// Characters of a line.
+    /// Cells of a line; wide characters take two.
     pub columns: usize,
 }
 
@@ -39,12 +42,18 @@ impl Size {
 pub struct Screen(());
 
 impl Screen {
-    /// Takes the terminal; `None` where standard output is none. What it showed can be scrolled back to.
+    /// Whether standard output is a terminal.
+    pub fn is_there() -> bool {
+        std::io::stdout().is_terminal()
+    }
+
+    /// Takes the terminal; `None` where standard output is none. What it showed can be scrolled back to. The cursor is hidden from
+    /// here on: who calls it listens to signals already, so that it comes back.
     ///
     /// # Errors
     /// [`Error::Output`] if standard output cannot be written to.
     pub fn begin() -> Result<Option<Self>, Error> {
-        if !std::io::stdout().is_terminal() {
+        if !Self::is_there() {
             return Ok(None);
         }
         let screen = Self(());
@@ -78,21 +87,34 @@ fn frame(text: &str, more: usize, size: Size) -> String {
     let left_out = more + lines.len() - shown;
     let mut out = HOME.to_owned();
     for line in &lines[..shown] {
-        let _ = writeln!(out, "{}{CLEAR_LINE}", cut(line, size.columns));
+        let _ = writeln!(out, "{CLEAR_LINE}{}", cut(line, size.columns));
     }
     if left_out > 0 {
-        let _ = writeln!(out, "{}{CLEAR_LINE}", cut(&format!("... and {left_out} more"), size.columns));
+        let _ = writeln!(out, "{CLEAR_LINE}{}", cut(&format!("... and {left_out} more"), size.columns));
     }
     out.push_str(CLEAR_BELOW);
     out
 }
 
-/// A line that does not go on in the next row.
+/// A line that does not go on in the next row, and does not move the cursor.
 fn cut(line: &str, columns: usize) -> String {
-    if line.chars().count() <= columns {
-        return line.to_owned();
+    let line = clean(line);
+    if line.chars().map(cells).sum::<usize>() <= columns {
+        return line;
     }
-    line.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
+    let mut left = columns.saturating_sub(1);
+    let fits = |c: &char| {
+        let rest = left.checked_sub(cells(*c));
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    line.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// Cells that a character takes at most.
+fn cells(c: char) -> usize {
+    // It makes a wide one of the character before it, on some terminals.
+    if c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(0) }
 }
 
 #[cfg(test)]
@@ -104,13 +126,28 @@ mod tests {
     #[test]
     fn a_picture_fits_and_says_what_it_leaves_out() {
         let size = Size { rows: 4, columns: 6 };
-        assert_eq!(frame("HEAD\na\n", 0, size), "\x1b[HHEAD\x1b[K\na\x1b[K\n\x1b[J");
-        assert_eq!(frame("HEAD\na\nb\n", 0, size), "\x1b[HHEAD\x1b[K\na\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(frame("HEAD\na\n", 0, size), "\x1b[H\x1b[KHEAD\n\x1b[Ka\n\x1b[J");
+        assert_eq!(frame("HEAD\na\nb\n", 0, size), "\x1b[H\x1b[KHEAD\n\x1b[Ka\n\x1b[Kb\n\x1b[J");
         let wide = Size { rows: 4, columns: 40 };
-        let cut = "\x1b[HHEAD\x1b[K\na\x1b[K\n... and 2 more\x1b[K\n\x1b[J";
+        let cut = "\x1b[H\x1b[KHEAD\n\x1b[Ka\n\x1b[K... and 2 more\n\x1b[J";
         assert_eq!(frame("HEAD\na\nb\nc\n", 0, wide), cut);
         assert_eq!(frame("HEAD\na\n", 2, wide), cut, "what was left out before counts too");
-        assert_eq!(frame("a line of many\n", 0, size), "\x1b[Ha lin…\x1b[K\n\x1b[J");
+        assert_eq!(frame("a line of many\n", 0, size), "\x1b[H\x1b[Ka lin…\n\x1b[J");
+    }
+
+    #[test]
+    fn a_line_is_cut_by_cells_and_moves_no_cursor() {
+        assert_eq!(cut("日本語", 6), "日本語");
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 4), "日…", "half of a wide character is none");
+        assert_eq!(
+            cut("e\u{301}e\u{301}e", 3),
+            "e\u{301}e\u{301}e",
+            "what is put over a character takes no cell"
+        );
+        assert_eq!(cut("\u{2764}\u{fe0f}a", 2), "\u{2764}…", "it may be a wide one");
+        assert_eq!(cut("a\x1b[2J\tb", 20), "a [2J b");
+        assert_eq!((cut("ab", 1).as_str(), cut("", 0).as_str()), ("…", ""));
     }
 
     proptest! {

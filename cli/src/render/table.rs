@@ -122,8 +122,9 @@ impl Table {
     }
 }
 
-/// Text from elsewhere must not move the cursor or break the line.
-fn clean(text: &str) -> String {
+/// Text from elsewhere must not move the cursor or break the line: with spaces for control characters.
+#[must_use]
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
