@@ -229,8 +229,12 @@ fn nodes(status: &v1::JobStatus, made: &Timeline) -> Vec<NodeTrack> {
         track(&mut tracks, &node.node).held.extend(held(made, status.attempt.max(1)));
     }
     if let Some(begin) = status.start_time.as_ref().map(micros).filter(|begin| *begin <= made.end) {
+        // Of several exits of a rank the first one counts.
+        let exits: BTreeMap<u32, &v1::RankExit> =
+            status.exits.iter().rev().map(|exit| (exit.rank, exit)).collect();
         for place in status.placement.iter().flat_map(|place| &place.ranks) {
-            let span = rank(status, made, place.rank, begin);
+            let found = exits.get(&place.rank).copied();
+            let span = rank(status, made, (place.rank, found), begin);
             track(&mut tracks, &place.node).ranks.push(span);
         }
     }
@@ -248,9 +252,13 @@ fn track<'a>(tracks: &'a mut BTreeMap<String, NodeTrack>, node: &str) -> &'a mut
         .or_insert_with(|| NodeTrack { node: node.to_owned(), ..NodeTrack::default() })
 }
 
-/// A rank of the present attempt.
-fn rank(status: &v1::JobStatus, made: &Timeline, rank: u32, begin: i64) -> RankSpan {
-    let found = status.exits.iter().find(|exit| exit.rank == rank);
+/// A rank of the present attempt, with its exit where it has ended.
+fn rank(
+    status: &v1::JobStatus,
+    made: &Timeline,
+    (rank, found): (u32, Option<&v1::RankExit>),
+    begin: i64,
+) -> RankSpan {
     let (exit, failed) = found.map_or((String::new(), false), |one| exit(one, &status.reasons));
     // Servers' clocks may differ from the controller's a little.
     let end =

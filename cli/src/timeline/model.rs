@@ -153,6 +153,18 @@ impl Timeline {
         self.spans.iter().filter(|span| span.stage == stage).map(|span| between(span.begin, span.end)).sum()
     }
 
+    /// What happened, so many at most: the first of it, how many are left out behind them, and the last one where some are. How a life
+    /// ended is never left out.
+    #[must_use]
+    pub fn moments(&self, most: usize) -> (&[Instant], usize, &[Instant]) {
+        let all = &self.instants;
+        if all.len() <= most {
+            return (all, 0, &[]);
+        }
+        let (first, last) = (most.saturating_sub(1), all.len() - 1);
+        (&all[..first], last - first, &all[last..])
+    }
+
     /// The attempts that are known, each once, the first one first.
     #[must_use]
     pub fn attempts(&self) -> Vec<u32> {

@@ -1,6 +1,8 @@
 //! As Trace Event JSON, which ui.perfetto.dev and chrome://tracing open: a process for the job and one for each server, a thread
 //! for each rank, complete events in microseconds since 1970, and instants. Equal lives give equal bytes.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -22,9 +24,9 @@ pub fn perfetto(of: &Timeline) -> String {
     for (at, track) in of.nodes.iter().enumerate() {
         node(track, JOB + 1 + at, &mut names, &mut events);
     }
-    for one in &of.instants {
-        events.push(instant(one, of));
-    }
+    let servers: BTreeMap<&str, usize> =
+        of.nodes.iter().enumerate().map(|(at, track)| (track.node.as_str(), JOB + 1 + at)).collect();
+    events.extend(of.instants.iter().map(|one| instant(one, &servers)));
     // What encloses another comes before it.
     events.sort_by_key(|event| (number(event, "ts"), -number(event, "dur")));
     names.append(&mut events);
@@ -159,10 +161,10 @@ fn node(of: &NodeTrack, pid: usize, names: &mut Vec<Value>, events: &mut Vec<Val
     }
 }
 
-/// On its server, where it has one; else on the job.
-fn instant(one: &Instant, of: &Timeline) -> Value {
-    let at = of.nodes.iter().position(|track| !one.node.is_empty() && track.node == one.node);
-    let (pid, tid) = at.map_or((JOB, 1), |at| (JOB + 1 + at, SERVER));
+/// On its server, where it has one; else on the job. `servers` are their processes by name.
+fn instant(one: &Instant, servers: &BTreeMap<&str, usize>) -> Value {
+    let server = servers.get(one.node.as_str()).filter(|_| !one.node.is_empty());
+    let (pid, tid) = server.map_or((JOB, 1), |pid| (*pid, SERVER));
     let category = if one.bad { "failure" } else { "event" };
     json!({
         "ph": "i", "s": "p", "pid": pid, "tid": tid, "ts": one.time, "name": one.code, "cat": category,

@@ -8,7 +8,7 @@ use proto_model::many;
 
 use super::{
     json::rfc3339,
-    model::{Span, Stage, Timeline, between},
+    model::{Instant, Span, Stage, Timeline, between},
     perfetto::label,
 };
 use crate::error::human;
@@ -27,7 +27,7 @@ const ROW: f64 = 20.0;
 const BAR: f64 = 14.0;
 /// Ranks that are drawn; those that failed come first.
 const RANKS: usize = 256;
-/// Moments that are listed below.
+/// Moments that are listed below; the last one always.
 const MOMENTS: usize = 40;
 /// Width of a letter of the small font, about.
 const LETTER: f64 = 6.2;
@@ -242,27 +242,37 @@ fn rank(of: &Timeline, row: &Row, y: f64, out: &mut String) {
     bar((x(of, row.begin), x(of, row.end)), y, style, &title, &word, out);
 }
 
-/// A mark for each moment on the axis, with its number, and below what each is.
+/// The mark of a moment on the axis, and what it is.
+fn moment(of: &Timeline, one: &Instant, top: f64, y: f64, out: &mut String) {
+    let (at, fill) = (x(of, one.time), if one.bad { BAD } else { INK });
+    let title = safe(&format!("{}: {}", one.code, one.message));
+    let tip = top - 3.0;
+    let _ = writeln!(
+        out,
+        "<path d=\"M{at:.1} {tip:.1} l-4 -7 h8 z\" fill=\"{fill}\"><title>{title}</title></path>"
+    );
+    let mark = if one.bad { "! " } else { "" };
+    let passed = human(between(of.begin, one.time));
+    let line = format!("{mark}+{passed}  {}: {}", one.code, one.message);
+    let line = line.trim_end_matches([':', ' ']);
+    text_at(20.0, y, 11.0, fill, &cut(line, WIDTH - 40.0), out);
+}
+
+/// A mark for each moment on the axis, and below what each is.
 fn moments(of: &Timeline, top: f64, notes: f64, out: &mut String) {
     let mut y = notes;
-    for one in of.instants.iter().take(MOMENTS) {
-        let (at, fill) = (x(of, one.time), if one.bad { BAD } else { INK });
-        let title = safe(&format!("{}: {}", one.code, one.message));
-        let tip = top - 3.0;
-        let _ = writeln!(
-            out,
-            "<path d=\"M{at:.1} {tip:.1} l-4 -7 h8 z\" fill=\"{fill}\"><title>{title}</title></path>"
-        );
-        let mark = if one.bad { "! " } else { "" };
-        let passed = human(between(of.begin, one.time));
-        let line = format!("{mark}+{passed}  {}: {}", one.code, one.message);
-        let line = line.trim_end_matches([':', ' ']);
-        text_at(20.0, y, 11.0, fill, &cut(line, WIDTH - 40.0), out);
+    let (first, left_out, last) = of.moments(MOMENTS);
+    for one in first {
+        moment(of, one, top, y, out);
         y += 16.0;
     }
-    if of.instants.len() > MOMENTS {
-        let more = format!("and {}; -o json has all", many(of.instants.len() - MOMENTS, "more moment"));
+    if left_out > 0 {
+        let more = format!("and {}; -o json has all", many(left_out, "more moment"));
         text_at(20.0, y, 11.0, SOFT, &more, out);
+        y += 16.0;
+    }
+    for one in last {
+        moment(of, one, top, y, out);
         y += 16.0;
     }
     for line in &of.missing {

@@ -324,3 +324,33 @@ fn many_ranks_are_counted() {
     assert!(shown.contains("and 4969 more ranks; -o json has all"), "{shown}");
     assert!(svg(&made).contains("and 4745 more ranks"));
 }
+
+#[test]
+fn of_many_moments_the_last_is_kept() {
+    let mut facts = repeated();
+    let status = facts.job.status.as_mut().unwrap();
+    status.phase = Phase::Failed.into();
+    status.reasons = vec![reason("RankFailed")];
+    status.exits = (0..100).map(|rank| exit(rank, 1, 240)).collect();
+    status.placement.as_mut().unwrap().ranks =
+        (0..100).map(|rank| v1::RankPlace { rank, node: "n2".into(), ..v1::RankPlace::default() }).collect();
+    let made = timeline(&facts, NOW);
+    // Five of the first attempt and of the second one's start, a failure of each rank, and the end.
+    assert_eq!(made.instants.len(), 106);
+    let (first, left_out, last) = made.moments(40);
+    assert_eq!((first.len(), left_out, last.len()), (39, 66, 1));
+    assert_eq!(last[0].code, "Failed");
+    assert_eq!(made.moments(106), (made.instants.as_slice(), 0, [].as_slice()));
+    let shown = text(&made, 20, Paint::NONE);
+    let (_, happened) = shown.split_once("what happened:\n").unwrap();
+    let lines: Vec<&str> = happened.lines().take(41).collect();
+    assert_eq!(lines[39], "  and 66 more moments; -o json has all");
+    assert!(
+        lines[40].contains("  Failed  ") && lines[40].ends_with("RankFailed: that is RankFailed"),
+        "{shown}"
+    );
+    let drawn = svg(&made);
+    assert!(drawn.contains("and 66 more moments; -o json has all"), "{drawn}");
+    assert!(drawn.contains("  Failed: RankFailed: that is RankFailed</text>"), "{drawn}");
+    assert_eq!(drawn.matches("h8 z").count(), 40);
+}

@@ -6,16 +6,18 @@ use proto_model::many;
 
 use super::{
     json::rfc3339,
-    model::{Cause, RankSpan, Stage, Timeline, between},
+    model::{Cause, Instant, RankSpan, Stage, Timeline, between},
     perfetto::label,
 };
 use crate::{
     error::human,
-    render::{Paint, Table, Tone},
+    render::{Paint, Table, Tone, clean},
 };
 
 /// Ranks that are shown; those that failed come first.
 const RANKS: usize = 32;
+/// Moments that are listed; the last one always.
+const MOMENTS: usize = 40;
 
 /// What a bar is drawn with, so that it is told apart without colour.
 const fn glyph(stage: Stage) -> char {
@@ -45,20 +47,25 @@ pub fn text(of: &Timeline, width: usize, paint: Paint) -> String {
     stages(of, width, paint, &mut out);
     ranks(of, width, paint, &mut out);
     out.push_str("\nwhat happened:\n");
-    for one in &of.instants {
-        let mark = if one.bad { paint.tone("!", Tone::Bad) } else { " ".to_owned() };
-        let line = format!("{mark} {}  {:<14}  {}", clock(one.time), one.code, plain(&one.message));
-        let _ = writeln!(out, "{}", line.trim_end());
+    let (first, left_out, last) = of.moments(MOMENTS);
+    moments(first, paint, &mut out);
+    if left_out > 0 {
+        let _ = writeln!(out, "  and {}; -o json has all", many(left_out, "more moment"));
     }
+    moments(last, paint, &mut out);
     for line in &of.missing {
         let _ = writeln!(out, "note: {line}");
     }
     out
 }
 
-/// Text from elsewhere must not move the cursor or break the line.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// A line for each moment.
+fn moments(of: &[Instant], paint: Paint, out: &mut String) {
+    for one in of {
+        let mark = if one.bad { paint.tone("!", Tone::Bad) } else { " ".to_owned() };
+        let line = format!("{mark} {}  {:<14}  {}", clock(one.time), one.code, clean(&one.message));
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
 }
 
 /// A moment to the millisecond.
