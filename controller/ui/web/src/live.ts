@@ -1,6 +1,6 @@
 // What is watched: rows that follow the controller by one stream each, and are drawn at most once a frame by whoever shows them.
 
-import { useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Client, Job, Node, Watch } from "../../../../cli/clients/typescript/src/index.js";
 
 /** How long a watch that has failed waits before it begins again, in milliseconds: at first, and at most; half of it is by chance. */
@@ -183,6 +183,11 @@ export interface Asked<T> {
   error: Error | undefined;
   /** Asks again. */
   again: () => void;
+  /**
+   * Asks again sooner than `every` says, so many milliseconds after it was last asked: at once, if that is past. What is under way is not
+   * disturbed, and asked again after it; after an error `every` stays as it is. Always the same function.
+   */
+  soon: (gap: number) => void;
 }
 
 /**
@@ -192,29 +197,51 @@ export interface Asked<T> {
 export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readonly unknown[], every: number | (() => number) = 0): Asked<T> {
   const [state, set] = useState<{ value?: T; error?: Error }>({});
   const [count, setCount] = useState(0);
+  const hasten = useRef<(gap: number) => void>();
+  const soon = useCallback((gap: number) => hasten.current?.(gap), []);
   useEffect(() => set({}), on);
   useEffect(() => {
     const end = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let first = true;
+    let [busy, failed, begun] = [false, false, 0];
+    /** How long after it is asked it is asked again, if somebody wants it sooner. */
+    let wanted: number | undefined;
+    const wait = (ms: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(once, ms);
+    };
+    const sooner = (gap: number) => Math.max(0, begun + gap - performance.now());
     const once = async () => {
+      [busy, begun, wanted] = [true, performance.now(), undefined];
       try {
         if (!document.hidden || first) {
           first = false;
           const value = await ask(end.signal);
+          failed = false;
           if (!end.signal.aborted) set({ value });
         }
       } catch (error) {
+        failed = true;
         if (!end.signal.aborted) set((before) => ({ ...before, error: error as Error }));
       }
-      const wait = typeof every === "number" ? every : every();
-      if (wait && !end.signal.aborted) timer = setTimeout(once, wait);
+      busy = false;
+      if (end.signal.aborted) return;
+      const later = typeof every === "number" ? every : every();
+      if (wanted !== undefined && !failed) wait(sooner(wanted));
+      else if (later) wait(later);
+    };
+    hasten.current = (gap) => {
+      if (wanted !== undefined || failed) return;
+      wanted = gap;
+      if (!busy) wait(sooner(gap));
     };
     void once();
     return () => {
+      hasten.current = undefined;
       end.abort();
       clearTimeout(timer);
     };
   }, [...on, count, typeof every === "number" ? every : "said"]);
-  return { value: state.value, error: state.error, again: () => setCount((one) => one + 1) };
+  return { value: state.value, error: state.error, again: () => setCount((one) => one + 1), soon };
 }

@@ -24,6 +24,27 @@ export interface Session {
 /** Where the fabric is for its map, and how long an answer may take, in milliseconds. */
 const MAP = "/ui/map";
 const PATIENCE = 30_000;
+/** How old an answer may be that came before somebody wanted it, in milliseconds. */
+const FRESH = 2000;
+
+/** An answer that is asked for ahead of whoever wants it: it is given once, by `take`, unless it has become old by then. */
+function ahead<T>(ask: (signal: AbortSignal) => Promise<T>) {
+  const end = new AbortController();
+  const drop = () => end.abort();
+  let came = Infinity;
+  const answer = ask(end.signal);
+  answer.then(
+    () => (came = performance.now()),
+    () => undefined,
+  );
+  const take = (signal: AbortSignal): Promise<T> | undefined => {
+    if (performance.now() - came > FRESH) return undefined;
+    if (signal.aborted) drop();
+    else signal.addEventListener("abort", drop, { once: true });
+    return answer;
+  };
+  return { drop, take };
+}
 
 /** What a refusal says; empty where it says nothing. */
 async function reason(answer: Response): Promise<string> {
@@ -56,14 +77,23 @@ async function begin(token: string | undefined): Promise<Session> {
     return { bytes: await answer.arrayBuffer(), tag: answer.headers.get("etag") ?? "" };
   };
   // Asked for beside who it is that looks, so that its picture is there sooner; whoever shows no token is refused once only.
-  let early = token !== undefined && route().page === "fabric" ? ask("", new AbortController().signal) : undefined;
-  early?.catch(() => undefined);
+  const onFabric = () => route().page === "fabric";
+  let early = token !== undefined && onFabric() ? ahead((signal) => ask("", signal)) : undefined;
+  const drop = () => {
+    early?.drop();
+    early = undefined;
+  };
   const map: Session["map"] = async (known, signal) => {
-    const first = known ? undefined : early;
+    const first = known ? undefined : early?.take(signal);
+    if (!first) drop();
     early = undefined;
     return first ?? ask(known, signal);
   };
-  const who = await client.tenants.whoAmI({ timeoutMs: 15_000 });
+  const who = await client.tenants.whoAmI({ timeoutMs: 15_000 }).catch((error: unknown) => {
+    drop();
+    throw error;
+  });
+  if (!onFabric()) drop();
   const calls = new Set(who.mayCall ?? []);
   return { client, who, map, token: token !== undefined, may: (call) => calls.has(`/rail.v1.${call}`), onRefused: (call) => (refused = call) };
 }

@@ -149,8 +149,17 @@ const UNREADABLE = "the map of the fabric cannot be read: load this page again, 
 
 /** The model of what the controller sends; `aspect` is the width of the window against its height. Throws Error if it cannot be read. */
 export function decode(bytes: ArrayBuffer, aspect: number): Model {
+  try {
+    return decoded(bytes, aspect);
+  } catch (cause) {
+    throw new Error(UNREADABLE, { cause });
+  }
+}
+
+/** As `decode`; throws anything if the bytes are too few, or are not such a map. */
+function decoded(bytes: ArrayBuffer, aspect: number): Model {
   const view = new DataView(bytes);
-  if (bytes.byteLength < 12 || view.getUint32(0) !== 0x524d4150 || view.getUint32(4, true) !== 1) throw new Error(UNREADABLE);
+  if (view.getUint32(0) !== 0x524d4150 || view.getUint32(4, true) !== 1) throw new Error("not a map of this form");
   const length = view.getUint32(8, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 12, length))) as Head;
   const { nodes, leaves, findings } = head;
@@ -162,6 +171,8 @@ export function decode(bytes: ArrayBuffer, aspect: number): Model {
   const [gpus, free] = [column(nodes), column(nodes)];
   // Whether each takes new jobs, which the map does not show.
   column(nodes);
+  // Every name ends a line.
+  if (nodes && view.getUint8(bytes.byteLength - 1) !== 10) throw new Error("cut off within names");
   const names = new Names(new Uint8Array(bytes, at), nodes);
   const rails = Math.max(1, head.rails);
   const laid = pods(head);

@@ -1,6 +1,6 @@
 // Draws the fabric: one picture with a pixel for each port, scaled; close up, ports with their marks and names.
 
-import { cell, DOWN, DRAINED, kindOf, WELL, type Model, type Pod, type Port } from "./model.js";
+import { cell, DOWN, DRAINED, kindOf, NONE, WELL, type Model, type Pod, type Port } from "./model.js";
 
 /** What colours tell: the ports' health, or how many of a node's GPUs are held. */
 export type Shows = "health" | "use";
@@ -95,7 +95,7 @@ export function picture(of: Model, shows: Shows, dark: boolean): Picture {
       const node = pod.first + row;
       const line = (pod.y + row) * of.width + pod.x;
       if (shows === "use") pixels.fill(ramp[held(of, node, ramp.length) ?? -1] ?? none, line, line + rails);
-      else for (let rail = 0; rail < rails; rail += 1) pixels[line + rail] = kind[ports[node * rails + rail] as number] as number;
+      else for (let rail = 0; rail < rails; rail += 1) pixels[line + rail] = kind[ports[node * rails + rail] ?? NONE] as number;
     }
   }
   context.putImageData(image, 0, 0);
@@ -120,7 +120,7 @@ export function smaller({ canvas }: Picture, scale: number, of: Model, shows: Sh
   for (const pod of of.pods) {
     const end = (pod.first + pod.count) * rails;
     for (let at = pod.first * rails; at < end; at += 1) {
-      const kind = ports[at] as number;
+      const kind = ports[at] ?? NONE;
       if (kind <= WELL) continue;
       context.fillStyle = styles[kind] ?? "";
       context.fillRect(Math.floor((pod.x + (at % rails)) * scale), Math.floor((pod.y + Math.floor(at / rails) - pod.first) * scale), PICK, PICK);

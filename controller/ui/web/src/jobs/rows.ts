@@ -67,9 +67,17 @@ class Slot {
     if (found.data !== text) found.data = text;
   }
 
+  /** Shows nothing, until it is filled. */
+  hide(): void {
+    if (!this.element.hidden) this.element.hidden = true;
+    this.at = -1;
+    this.job = undefined;
+  }
+
   fill(job: Job, at: number): void {
     if (at !== this.at) {
       this.at = at;
+      if (this.element.hidden) this.element.hidden = false;
       this.element.style.top = `${at * ROW}px`;
       this.element.setAttribute("aria-rowindex", String(at + 2));
     }
@@ -85,7 +93,9 @@ class Slot {
     texts.forEach((text, column) => this.write(column, text ?? ""));
     this.write(9, why);
     this.link.href = jobPage(metadata?.tenant, metadata?.name);
-    (this.cells[7] as HTMLTimeElement).dateTime = submit;
+    const [time, since] = [this.cells[7] as HTMLTimeElement, instant(submit)];
+    time.dateTime = submit;
+    time.title = Number.isNaN(since) ? "" : new Date(since).toISOString();
     (this.cells[9] as HTMLElement).title = why;
   }
 
@@ -172,24 +182,30 @@ export class Rows {
     return Math.max(0, Math.min(first, this.jobs.length - this.slots.length));
   }
 
+  /** The key of the row that has the focus; empty if none has. */
+  private get focused(): string {
+    const job = this.slots.find((slot) => slot.link === document.activeElement)?.job;
+    return job ? keyOf(job) : "";
+  }
+
   private draw(): void {
+    // An element that goes takes the focus with it.
+    const focused = this.focused;
     const resized = this.resize(Math.min(this.jobs.length, Math.ceil(this.height / ROW) + 2 * MORE + 1));
     // Asked for once, before anything is changed: afterwards the browser would have to lay all out to tell.
     const first = this.first;
-    if (resized || this.body.contains(document.activeElement)) this.settle(first);
+    if (resized || this.body.contains(document.activeElement)) this.settle(first, focused);
     else this.fill(first);
     clearTimeout(this.timer);
     if (this.base !== first) this.timer = setTimeout(() => this.settle(), SETTLES);
   }
 
   /** Has elements in the document in the order of their rows, with the focus where it was. */
-  private settle(first = this.first): void {
-    const focused = this.slots.find((slot) => slot.link === document.activeElement)?.job;
+  private settle(first = this.first, focused = this.focused): void {
     this.base = first;
     this.fill(first);
     if (!focused) return;
-    const key = keyOf(focused);
-    const slot = this.slots.find((one) => one.job && keyOf(one.job) === key);
+    const slot = this.slots.find((one) => one.job && keyOf(one.job) === focused);
     (slot?.link ?? this.list).focus({ preventScroll: true });
   }
 
@@ -197,7 +213,12 @@ export class Rows {
     const [count, now] = [this.slots.length, Date.now()];
     for (let at = first; at < first + count; at += 1) {
       const slot = this.slots[(((at - this.base) % count) + count) % count] as Slot;
-      const job = this.jobs[at] as Job;
+      const job = this.jobs[at];
+      // The list may have become shorter since it was last shown.
+      if (!job) {
+        slot.hide();
+        continue;
+      }
       if (slot.at === at && slot.job === job) continue;
       slot.fill(job, at);
       slot.refresh(now, this.chosen);

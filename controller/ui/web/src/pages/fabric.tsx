@@ -19,23 +19,43 @@ const KINDS: Record<number, [string, string]> = {
 
 /** How often the fabric is asked for again, in milliseconds, at most: it is sent only if it has changed. */
 const OFTEN = 2000;
+/** How long it waits at most until it is asked for again, however slow that is and however often it has failed, in milliseconds. */
+const SELDOM = 60_000;
+/** Servers of the largest fabric whose nodes are watched, so that a change is seen at once; and how often it is asked for then, at most. */
+const WATCHED = 2000;
+const AT_ONCE = 250;
 
-/** The fabric, asked for again and again while the page is seen: not more often than it takes twenty times as long to ask. */
-function useFabric(session: PageProps["session"]) {
+/**
+ * The fabric, asked for again and again while the page is seen: not more often than it takes twenty times as long to ask, and after errors
+ * in a row each time after twice as long. A small one is asked for as soon as one of its nodes changes, too.
+ */
+function useFabric({ session, live }: PageProps) {
   const took = useRef(0);
+  const failed = useRef(0);
   const kept = useRef<{ tag: string; made: Model }>();
-  return useAsked(
+  const asked = useAsked(
     async (signal) => {
       const begun = performance.now();
-      const found = await session.map(kept.current?.tag ?? "", signal);
-      const aspect = Math.max(0.4, (innerWidth - 340) / Math.max(300, innerHeight - 220));
-      if (found) kept.current = { tag: found.tag, made: decode(found.bytes, aspect) };
-      took.current = performance.now() - begun;
-      return kept.current?.made;
+      try {
+        const found = await session.map(kept.current?.tag ?? "", signal);
+        const aspect = Math.max(0.4, (innerWidth - 340) / Math.max(300, innerHeight - 220));
+        if (found) kept.current = { tag: found.tag, made: decode(found.bytes, aspect) };
+        failed.current = 0;
+        return kept.current?.made;
+      } catch (error) {
+        if (!signal.aborted) failed.current += 1;
+        throw error;
+      } finally {
+        took.current = performance.now() - begun;
+      }
     },
     [session],
-    () => Math.max(OFTEN, took.current * 20),
+    () => Math.min(SELDOM, Math.max(OFTEN, took.current * 20) * 2 ** failed.current),
   );
+  const { value, soon } = asked;
+  const watched = value !== undefined && value.nodes <= WATCHED && session.may("NodeService/WatchNodes");
+  useEffect(() => (watched ? live.nodes.subscribe(() => soon(AT_ONCE)) : undefined), [live, watched]);
+  return asked;
 }
 
 function RailsPanel({ rails, of }: { rails: ListRailsResponse | undefined; of: Model }) {
@@ -272,9 +292,10 @@ function Bar({ of, name, shows }: { of: Model; name: string; shows: Shows }) {
 }
 
 /** The page. */
-export function FabricPage({ session }: PageProps) {
+export function FabricPage(props: PageProps) {
+  const { session } = props;
   const { query } = useRoute();
-  const fabric = useFabric(session);
+  const fabric = useFabric(props);
   const rails = useAsked((signal) => session.client.rails.list({ signal }), [session], 3000);
   const of = fabric.value;
   const name = query.get("node") ?? "";
