@@ -65,10 +65,20 @@ impl Prometheus {
         // From here on it ends with this value.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut prometheus = Self { child, address: nowhere, _dir: dir };
-        let serves = || listening(&log).filter(|address| is_ready(*address));
-        prometheus.address = eventually("Prometheus to serve", PATIENCE, serves)
+        let served = eventually("Prometheus to serve", PATIENCE, || prometheus.serves(&log));
+        prometheus.address = served
+            .unwrap_or_else(Err)
             .map_err(|error| format!("{error}\n{}", fs::read_to_string(&log).unwrap_or_default()))?;
         Ok(prometheus)
+    }
+
+    /// Where it serves, once it does; an error once it has ended.
+    fn serves(&mut self, log: &Path) -> Option<Result<SocketAddr, String>> {
+        match self.child.try_wait() {
+            Ok(None) => listening(log).filter(|address| is_ready(*address)).map(Ok),
+            Ok(Some(status)) => Some(Err(format!("Prometheus ended with {status} instead of serving"))),
+            Err(error) => Some(Err(format!("cannot tell whether Prometheus runs: {error}"))),
+        }
     }
 
     /// What an expression is now: its series, each with `metric` and `value`.
@@ -149,6 +159,16 @@ mod tests {
     #[test]
     fn an_expression_is_encoded_whole() {
         assert_eq!(encoded("a{b=\"c\"} + 1"), "a%7Bb%3D%22c%22%7D%20%2B%201");
+    }
+
+    #[test]
+    fn one_that_has_ended_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let child = Command::new("false").spawn().unwrap();
+        let mut ended = Prometheus { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), _dir: dir };
+        let said = eventually("its end", PATIENCE, || ended.serves(&log)).unwrap().unwrap_err();
+        assert_eq!(said, "Prometheus ended with exit status: 1 instead of serving");
     }
 
     #[test]

@@ -220,16 +220,19 @@ pub fn prometheus() -> Result<PathBuf> {
     of_prometheus("prometheus")
 }
 
-/// A program of Prometheus' package; of what else the package has nothing is kept.
+/// A program of Prometheus' package, which is downloaded once for both; of what else the package has nothing is kept.
 fn of_prometheus(name: &str) -> Result<PathBuf> {
+    const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
     if answers(name) {
         return Ok(name.into());
     }
-    let folder = process::target_dir()?.join("tools").join(name);
+    let folder = process::target_dir()?.join("tools/prometheus");
     let program = folder.join(name);
     if !answers(&program) {
-        debian(name, &["prometheus"])?;
-        std::fs::rename(folder.join("usr/bin").join(name), &program)?;
+        debian("prometheus", &["prometheus"])?;
+        for program in PROGRAMS {
+            std::fs::rename(folder.join("usr/bin").join(program), folder.join(program))?;
+        }
         for rest in ["usr", "etc", "lib", "var"] {
             // What a version of the package has not is not there.
             let _ = std::fs::remove_dir_all(folder.join(rest));
