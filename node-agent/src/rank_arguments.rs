@@ -20,7 +20,7 @@ pub struct RankArguments {
     /// Give each attempt a user and group of its own from this range, FIRST-LAST. Needs an agent that runs as root
     ///
     /// Nobody else on this server may have these ids: enter the range in /etc/subuid and /etc/subgid for a name of its own
-    /// (`rail:200000:65536`), so that no tool gives them to anybody. An id is given again only when nothing of its attempt is left, and as
+    /// (`railyard:200000:65536`), so that no tool gives them to anybody. An id is given again only when nothing of its attempt is left, and as
     /// late as can be. What ranks leave on file systems that servers share stays with the id: keep those to folders of jobs
     #[arg(long, env = "RAIL_RANK_UIDS", value_name = "FIRST-LAST", conflicts_with_all = ["rank_user", "ranks_as_root"])]
     pub rank_uids: Option<UidRange>,

@@ -42,6 +42,7 @@ pub const CONTROLLER: Package = Package {
     about: "Keeps the desired state of a cluster whose servers have several RoCEv2 rails, schedules its jobs, and serves its API and web pages. \
             One of them, or several on etcd.",
     needs: &[SYSUSERS],
+    recommends: &[],
     items: &[
         program("rail-controller", "/usr/bin/rail-controller"),
         man("rail-controller"),
@@ -67,6 +68,7 @@ pub const AGENT: Package = Package {
     about: "Finds GPUs, NICs and their rails, sets class of service, and runs the server's part of jobs with the engine that moves their collectives. \
             Jobs go on while it is upgraded.",
     needs: &[SYSTEMD],
+    recommends: &[],
     items: &[
         program("rail-node-agent", "/usr/lib/railyard/rail-node-agent"),
         program("rail-engine", "/usr/lib/railyard/rail-engine"),
@@ -99,6 +101,7 @@ pub const CLI: Package = Package {
     about: "Submits jobs to a Railyard cluster, shows and explains them, drains and certifies servers, and administers tenants, queues and fabrics. \
             With completions for bash, zsh and fish, and man pages.",
     needs: &[],
+    recommends: &[],
     items: &[
         program("railctl", "/usr/bin/railctl"),
         man("railctl"),
@@ -119,6 +122,7 @@ pub const SWITCH_AGENT: Package = Package {
     about: "Reports a switch of the fabric, and brings its configuration to what the controller says, each change as a trial that is taken back by \
             itself. Runs on the switch (FRR, SONiC) or beside it (gNMI).",
     needs: &[SYSTEMD],
+    recommends: &[],
     items: &[
         program("rail-switch-agent", "/usr/bin/rail-switch-agent"),
         man("rail-switch-agent"),
@@ -146,6 +150,8 @@ pub const SLURM: Package = Package {
     about: "Scripts that slurmctld and slurmd call, the submit plugin, the source of the options for sbatch, and the service that keeps Slurm and \
             Railyard of one mind. docs/slurm.md says where each belongs.",
     needs: &[Need { debian: "railyard-cli", rpm: "railyard-cli" }],
+    // What slurmd calls is the agent's; where slurmctld runs alone there is none.
+    recommends: &[Need { debian: "railyard-agent", rpm: "railyard-agent" }],
     items: &[
         item(Repository("deploy/slurm/prolog"), "/usr/lib/railyard/slurm/prolog", 0o755),
         item(Repository("deploy/slurm/epilog"), "/usr/lib/railyard/slurm/epilog", 0o755),

@@ -65,6 +65,10 @@ fn control(package: &Package, files: &[File], linked: &Linked, release: &Release
     if !depends.is_empty() {
         text.push_str(&format!("Depends: {}\n", depends.join(", ")));
     }
+    let recommends: Vec<&str> = package.recommends.iter().map(|other| other.debian).collect();
+    if !recommends.is_empty() {
+        text.push_str(&format!("Recommends: {}\n", recommends.join(", ")));
+    }
     text.push_str(&format!(
         "Section: admin\nPriority: optional\nDescription: {}\n {}\n",
         package.summary, package.about

@@ -11,6 +11,8 @@ pub struct Package {
     pub about: &'static str,
     /// Other packages that it does not work without.
     pub needs: &'static [Need],
+    /// Other packages without which a part of it does not work, which not every machine has.
+    pub recommends: &'static [Need],
     /// What is in it.
     pub items: &'static [Item],
     /// What of it runs as a service.

@@ -209,6 +209,11 @@ fn relate(header: &mut Header, package: &Package, linked: &Linked, release: &Rel
     header.set(tag::NEED_NAMES, Value::Texts(needs.iter().map(|need| need.0.clone()).collect()));
     header.set(tag::NEED_FLAGS, Value::Numbers(needs.iter().map(|need| need.1).collect()));
     header.set(tag::NEED_VERSIONS, Value::Texts(needs.iter().map(|need| need.2.clone()).collect()));
+    let others = package.recommends;
+    header
+        .set(tag::RECOMMENDED_NAMES, Value::Texts(others.iter().map(|other| other.rpm.to_owned()).collect()));
+    header.set(tag::RECOMMENDED_VERSIONS, Value::Texts(vec![String::new(); others.len()]));
+    header.set(tag::RECOMMENDED_FLAGS, Value::Numbers(vec![0; others.len()]));
     header.set(tag::GIVEN_NAMES, Value::Texts(vec![package.name.to_owned()]));
     header.set(tag::GIVEN_FLAGS, Value::Numbers(vec![EQUAL]));
     header.set(tag::GIVEN_VERSIONS, Value::Texts(vec![format!("{}-{}", release.version, release.revision)]));

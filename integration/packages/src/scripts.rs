@@ -75,22 +75,37 @@ fn stop(service: &Service) -> String {
     )
 }
 
+/// Jobs that still run write on into their state, so that taking it may fail, and keep their ids.
 fn purge(service: &Service) -> String {
     let mut text = String::new();
     if let Some(state) = service.state {
-        text.push_str(&format!("rm -rf {state}\n"));
+        text.push_str(&format!("rm -rf {state} || true\n"));
     }
-    if let Some(Range { owner, first, count }) = service.ids {
-        text.push_str(&format!(
-            "for file in /etc/subuid /etc/subgid; do\n    [ ! -e $file ] || sed -i '/^{owner}:{first}:{count}$/d' $file\ndone\n"
-        ));
+    if let Some(range) = service.ids {
+        text.push_str(&free(range));
     }
-    if let Some(user) = service.user {
+    // A user of that name with another home was there before the package.
+    if let (Some(user), Some(state)) = (service.user, service.state) {
         text.push_str(&format!(
-            "if getent passwd {user} > /dev/null && command -v userdel > /dev/null; then\n    userdel {user} || true\nfi\n"
+            "if [ \"$(getent passwd {user} | cut -d: -f6)\" = {state} ] && command -v userdel > /dev/null; then\n    \
+             userdel {user} || true\nfi\n"
         ));
     }
     text
+}
+
+/// Gives ids back, unless processes run as them: their next owner would own those too.
+fn free(Range { owner, first, count }: Range) -> String {
+    let last = first + count - 1;
+    format!(
+        "if cat /proc/[0-9]*/status 2> /dev/null |\n    \
+         awk '$1 == \"Uid:\" && $2 >= {first} && $2 <= {last} {{ found = 1 }} END {{ exit !found }}'; then\n    \
+         echo 'jobs run on: {owner}:{first}:{count} stays in /etc/subuid and /etc/subgid; take it out when they have ended' >&2\n\
+         else\n    \
+         for file in /etc/subuid /etc/subgid; do\n        \
+         [ ! -e $file ] || sed -i '/^{owner}:{first}:{count}$/d' $file\n    \
+         done\nfi\n"
+    )
 }
 
 /// The units; a template stands for its instances with a star between, and for itself without.

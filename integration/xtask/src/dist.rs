@@ -71,6 +71,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.twice {
         again(&products, &build(&target.join("shipped-again"))?)?;
     }
+    packages::remove(&out)?;
     if !args.only_programs {
         packages::write(&out, args.revision)?;
     }
@@ -275,6 +276,28 @@ mod tests {
         assert!(check.status().unwrap().success());
         let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
         assert_eq!(sums.lines().count(), 2, "the program and its debug information: {sums}");
+        fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn what_was_packed_before_is_not_shipped_again() {
+        let out = std::env::temp_dir().join(format!("railyard-packed-{}", std::process::id()));
+        packages::remove(&out).unwrap();
+        for file in [
+            "packages/old.deb",
+            "man/railctl.1",
+            "completions/bash",
+            "railyard-0.0.9.cdx.json",
+            "bin/railctl",
+        ] {
+            let path = out.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "old").unwrap();
+        }
+        packages::remove(&out).unwrap();
+        let mut left = Vec::new();
+        list(&out, &out, &mut left).unwrap();
+        assert_eq!(left, [PathBuf::from("bin/railctl")]);
         fs::remove_dir_all(out).unwrap();
     }
 

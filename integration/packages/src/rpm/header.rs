@@ -57,6 +57,9 @@ pub(super) mod tag {
     pub(in super::super) const PAYLOAD_FLAGS: u32 = 1126;
     pub(in super::super) const FILE_DIGEST_ALGORITHM: u32 = 5011;
     pub(in super::super) const ENCODING: u32 = 5062;
+    pub(in super::super) const RECOMMENDED_NAMES: u32 = 5046;
+    pub(in super::super) const RECOMMENDED_VERSIONS: u32 = 5047;
+    pub(in super::super) const RECOMMENDED_FLAGS: u32 = 5048;
     pub(in super::super) const PAYLOAD_DIGEST: u32 = 5092;
     pub(in super::super) const PAYLOAD_DIGEST_ALGORITHM: u32 = 5093;
 }

@@ -33,6 +33,11 @@ fn dpkg_reads_what_is_written() {
             read && fields.contains(&format!("Package: {}\nVersion: 0.1.0-1\n", package.name)),
             "{fields}"
         );
+        assert_eq!(
+            fields.contains("Recommends: railyard-agent\n"),
+            package.name == "railyard-slurm",
+            "{fields}"
+        );
         assert!(package.is_for_all() || fields.contains("Depends: libc6 (>= 2.34)"), "{fields}");
         let (_, listed) = tool("dpkg-deb", &["--contents", &path]).unwrap();
         for file in gather(package, &folders).unwrap() {
@@ -65,6 +70,7 @@ fn rpm_reads_what_is_written_and_finds_it_whole() {
             "%{NAME} %{VERSION} %{RELEASE} %{ARCH}\n",
             "-l",
             "--requires",
+            "--recommends",
             "--scripts",
             &shown,
         ];
@@ -73,6 +79,8 @@ fn rpm_reads_what_is_written_and_finds_it_whole() {
         for file in gather(package, &folders).unwrap() {
             assert!(said.lines().any(|line| line == file.path), "{}: {said}", file.path);
         }
+        let recommended = said.lines().any(|line| line == "railyard-agent");
+        assert_eq!(recommended, package.name == "railyard-slurm", "{said}");
         assert!(
             said.lines().any(|line| line == format!("/usr/share/doc/{}", package.name)),
             "folders: {said}"

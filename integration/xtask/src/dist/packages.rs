@@ -26,6 +26,30 @@ pub fn programs() -> Vec<&'static str> {
     items.filter_map(name).collect()
 }
 
+/// Takes away what [`write`] has put into a folder before: it may be of another version.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove(out: &Path) -> Result<()> {
+    let folders = folders(out);
+    for made in [&folders.man, &folders.completions, &out.join("packages")] {
+        if made.exists() {
+            fs::remove_dir_all(made)?;
+        }
+    }
+    if !out.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(out)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("railyard-") && name.ends_with(".cdx.json") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes man pages, completions, the list of parts and all packages into a folder that has programs and libraries.
 ///
 /// # Errors
@@ -33,9 +57,6 @@ pub fn programs() -> Vec<&'static str> {
 pub fn write(out: &Path, revision: u32) -> Result<()> {
     let folders = folders(out);
     for made in [&folders.man, &folders.completions, &out.join("packages")] {
-        if made.exists() {
-            fs::remove_dir_all(made)?;
-        }
         fs::create_dir_all(made)?;
     }
     docs::man(&folders.programs, &folders.man)?;

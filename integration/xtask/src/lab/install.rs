@@ -65,6 +65,8 @@ fn all(dist: &Path) -> std::result::Result<(), Trouble> {
     let folder = process::target_dir().map_err(Trouble::failed)?.join("lab/packages");
     let pack = |revision: u32| -> Result<PathBuf> {
         let to = folder.join(revision.to_string());
+        // Packages of another version would be installed too.
+        removed(&to)?;
         fs::create_dir_all(&to)?;
         packages::pack(&packages::folders(dist), &packages::release(revision)?, &to)?;
         Ok(to)
