@@ -33,7 +33,13 @@ const TIMES: u32 = 10;
 
 /// The map that was made last. Whoever asks while one is made waits for it.
 #[derive(Clone, Default)]
-pub(super) struct Maps(Arc<Mutex<Option<(Instant, Arc<Map>)>>>);
+pub(super) struct Maps(Arc<Mutex<Option<Made>>>);
+
+/// A map, and until when it is given to all.
+struct Made {
+    until: Instant,
+    map: Arc<Map>,
+}
 
 /// A map as it goes out.
 struct Map {
@@ -62,10 +68,8 @@ pub(super) async fn serve(State(rest): State<Rest>, request: Request) -> Respons
 impl Maps {
     async fn current(&self, context: &Context) -> Result<Arc<Map>, RpcError> {
         let mut last = self.0.lock().await;
-        if let Some((until, map)) = last.as_ref()
-            && Instant::now() < *until
-        {
-            return Ok(Arc::clone(map));
+        if let Some(made) = last.as_ref().filter(|made| Instant::now() < made.until) {
+            return Ok(Arc::clone(&made.map));
         }
         let begun = Instant::now();
         // The loop fills the columns; all else is done beside it.
@@ -75,7 +79,7 @@ impl Maps {
             made.map_err(|error| RpcError::new(ErrorClass::Internal, "NO_MAP", error.to_string()))??;
         let map = Arc::new(made);
         let until = begun + FRESH.max(begun.elapsed() * TIMES);
-        *last = Some((until, Arc::clone(&map)));
+        *last = Some(Made { until, map: Arc::clone(&map) });
         Ok(map)
     }
 }
