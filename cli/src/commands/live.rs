@@ -187,7 +187,6 @@ mod tests {
             r#type: kind.into(),
             job,
             revision: 7,
-            ..v1::JobEvent::default()
         };
         let key = ("t".to_owned(), "a".to_owned(), 0, "a".to_owned());
         let deleted = job_change(event(job_event::Type::Delete, Some(job("a"))));

@@ -78,7 +78,7 @@ pub fn timeline(facts: &Facts, now: i64) -> Timeline {
     made.instants = instants(facts, &status, &made);
     made.missing = missing(facts, &status, &made);
     if status.phase() == Phase::Pending {
-        let eta = facts.eta.clone().or(status.eta).unwrap_or_default();
+        let eta = facts.eta.or(status.eta).unwrap_or_default();
         made.expected = [eta.earliest, eta.start, eta.latest].map(|time| time.as_ref().map(micros));
     }
     let limit = facts.job.spec.as_ref().and_then(|spec| spec.time_limit).filter(|_| open);
