@@ -169,7 +169,7 @@ mod tests {
                 MapView {
                     rails,
                     pods: (0..).zip(&pods).map(|(pod, nodes)| (format!("p \"{pod}\"\n"), *nodes)).collect(),
-                    names: (0..nodes).map(|node| NodeName::new(&format!("n{node}")).unwrap()).collect(),
+                    names: (0..nodes).map(|node| NodeName::new(format!("n{node}")).unwrap()).collect(),
                     nodes: (0..nodes)
                         .map(|node| MapNode {
                             gpus: small(node),
@@ -220,7 +220,7 @@ mod tests {
             rails,
             pods: (0..pods).map(|pod| (format!("pod-{pod}"), nodes)).collect(),
             names: (0..all)
-                .map(|node| NodeName::new(&format!("rack{:04}-gpu{:02}", node / 32, node % 32)).unwrap())
+                .map(|node| NodeName::new(format!("rack{:04}-gpu{:02}", node / 32, node % 32)).unwrap())
                 .collect(),
             nodes: vec![MapNode { gpus: 8, gpus_free: 3, schedulable: true }; all as usize],
             ports: vec![MapPort::Usable; (all * rails) as usize],
