@@ -277,7 +277,7 @@ fn because(causes: &[Cause]) -> String {
 }
 
 fn instants(facts: &Facts, status: &v1::JobStatus, made: &Timeline) -> Vec<Instant> {
-    let mut all = vec![instant(made.begin, "Submitted", submitted(&facts.job, status))];
+    let mut all = Vec::new();
     let mut digest = String::new();
     for one in own(&facts.decisions, made.begin).filter(|one| !one.placement_digest.is_empty()) {
         let time = one.time.as_ref().map_or(made.begin, micros);
@@ -313,19 +313,19 @@ fn instants(facts: &Facts, status: &v1::JobStatus, made: &Timeline) -> Vec<Insta
         let message = format!("by {} ({}){why}", hold.by, render::role(hold.role));
         all.extend(hold.since.as_ref().map(|since| instant(micros(since), code, message)));
     }
-    for change in facts.changes.iter().filter(|change| change.code != "CreateJob") {
+    for change in &facts.changes {
         all.push(instant(micros(&change.timestamp()), &change.code, change.message.clone()));
     }
     all.extend(rails(facts, status, made));
-    if !made.open {
-        let bad = status.phase() == Phase::Failed;
-        all.push(Instant { bad, ..instant(made.end, &made.phase, because(&causes(&status.reasons))) });
-    }
     all.retain(|one| one.time >= made.begin && one.time <= made.end);
     all.sort();
     all.dedup();
     // The submit is the first and the end the last of what happened in one moment.
-    all.sort_by_key(|one| (one.time, one.code != "Submitted", !made.open && one.code == made.phase));
+    all.insert(0, instant(made.begin, "Submitted", submitted(&facts.job, status)));
+    if !made.open {
+        let bad = status.phase() == Phase::Failed;
+        all.push(Instant { bad, ..instant(made.end, &made.phase, because(&causes(&status.reasons))) });
+    }
     all
 }
 

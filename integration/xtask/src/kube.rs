@@ -1,6 +1,7 @@
 //! A real Kubernetes for tests on a developer's machine, without a cluster (`cargo xtask lab kube`): its programs, built once into the target
 //! directory. No registry has them, and their source is never in the repository: a machine has it in a folder that an option or a variable names.
 
+mod build;
 mod kueue;
 mod source;
 
@@ -9,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
+
+use build::{build, go};
 
 use crate::{
     chaos, disk,
@@ -136,25 +139,4 @@ fn make(sources: Option<&Path>) -> Result<()> {
     // Gigabytes that nobody needs again.
     fs::remove_dir_all(scratch)?;
     Ok(())
-}
-
-/// `go build` of one program into a file, without network, from the vendor folder alone.
-fn build(go: &Path, source: &Path, scratch: &Path, flags: &str, (name, program): (&str, &Path)) -> Command {
-    let flags = format!("-s -w {flags}");
-    let mut command = Command::new(go);
-    command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(program);
-    command.arg(format!("./cmd/{name}")).current_dir(source);
-    command.env("GOCACHE", scratch.join("cache")).env("GOPATH", scratch.join("path"));
-    let settings =
-        [("GOFLAGS", "-mod=vendor"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")];
-    command.envs(settings);
-    command
-}
-
-/// The Go that go.mod asks for, or a later one.
-fn go(source: &Path) -> Result<PathBuf> {
-    let text = fs::read_to_string(source.join("go.mod"))?;
-    let wanted =
-        text.lines().find_map(|line| line.strip_prefix("go ")).ok_or("go.mod names no version of Go")?;
-    tools::go_from(wanted.trim())
 }

@@ -7,10 +7,12 @@ use std::{
 
 use aws_lc_rs::digest;
 use axum::{
+    Router,
     body::{Body, Bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
+    routing::any,
 };
 use controller_core::MapView;
 use data_encoding::HEXLOWER;
@@ -20,11 +22,11 @@ use proto_rpc::{
 };
 use tokio::sync::Mutex;
 
-use super::{Rest, allowed::not_allowed};
+use super::allowed::not_allowed;
 use crate::{authz::Rpc, context::Context, map};
 
 /// Where it is: among the pages, because no other program reads it.
-pub(super) const PATH: &str = "/ui/map";
+const PATH: &str = "/ui/map";
 
 /// A map is given to all who ask so soon after it was made, and for so many times what it took to make it: however many pages are open,
 /// they cost no more than a tenth of a core.
@@ -32,8 +34,11 @@ const FRESH: Duration = Duration::from_millis(100);
 const TIMES: u32 = 10;
 
 /// The map that was made last. Whoever asks while one is made waits for it.
-#[derive(Clone, Default)]
-pub(super) struct Maps(Arc<Mutex<Option<Made>>>);
+#[derive(Clone)]
+struct Maps {
+    context: Context,
+    last: Arc<Mutex<Option<Made>>>,
+}
 
 /// A map, and until when it is given to all.
 struct Made {
@@ -49,31 +54,36 @@ struct Map {
     packed: Bytes,
 }
 
-pub(super) async fn serve(State(rest): State<Rest>, request: Request) -> Response {
+/// The route of the map.
+pub(super) fn router<S: Clone + Send + Sync + 'static>(context: Context) -> Router<S> {
+    Router::new().route(PATH, any(serve)).with_state(Maps { context, last: Arc::default() })
+}
+
+async fn serve(State(maps): State<Maps>, request: Request) -> Response {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return not_allowed(&[Method::GET, Method::HEAD]);
     }
     let (parts, _) = request.into_parts();
-    let guard = &rest.context.guard;
+    let guard = &maps.context.guard;
     let _turn = match guard.let_in(Rpc::GetTopology, &parts.extensions, &parts.headers).await {
         Ok((_, turn)) => turn,
         Err(error) => return error.into_response(),
     };
-    match rest.maps.current(&rest.context).await {
+    match maps.current().await {
         Ok(map) => answer(&map, &parts.headers),
         Err(error) => error.into_response(),
     }
 }
 
 impl Maps {
-    async fn current(&self, context: &Context) -> Result<Arc<Map>, RpcError> {
-        let mut last = self.0.lock().await;
+    async fn current(&self) -> Result<Arc<Map>, RpcError> {
+        let mut last = self.last.lock().await;
         if let Some(made) = last.as_ref().filter(|made| Instant::now() < made.until) {
             return Ok(Arc::clone(&made.map));
         }
         let begun = Instant::now();
         // The loop fills the columns; all else is done beside it.
-        let view = context.query(|state, _| state.map()).await?;
+        let view = self.context.query(|state, _| state.map()).await?;
         let made = tokio::task::spawn_blocking(move || Map::of(&view)).await;
         let made =
             made.map_err(|error| RpcError::new(ErrorClass::Internal, "NO_MAP", error.to_string()))??;

@@ -53,7 +53,6 @@ struct Rest {
     context: Context,
     /// Made when somebody asks for it first: a controller that takes the lead has no time for it.
     document: Arc<OnceLock<Bytes>>,
-    maps: map::Maps,
 }
 
 /// The routes over a gRPC router that has its door already.
@@ -64,13 +63,8 @@ pub fn router(grpc: Router, context: Context) -> Router {
     for mount in mounts {
         router = router.route(&mount, any(serve));
     }
-    router = router.merge(ui::router()).route(map::PATH, any(map::serve));
-    router.layer(from_fn(negotiate::pack)).with_state(Rest {
-        grpc,
-        context,
-        document: Arc::default(),
-        maps: map::Maps::default(),
-    })
+    router = router.merge(ui::router()).merge(map::router(context.clone()));
+    router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, context, document: Arc::default() })
 }
 
 /// The path with one name for all parameters.

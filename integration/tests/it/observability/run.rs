@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(120);
 const NODES: u32 = 3;
 
 /// Panels that the run itself must have something for.
-const CORE: [&str; 20] = [
+const CORE: [&str; 21] = [
     "fleet: Submits that succeed",
     "fleet: Submit, 99th percentile",
     "fleet: Start, 90th percentile",
@@ -25,6 +25,7 @@ const CORE: [&str; 20] = [
     "fleet: Ranks that ended",
     "fleet: Programs",
     "fabric: Gangs measured",
+    "fabric: Gangs certified",
     "job: Submits",
     "job: Answer to a submit",
     "job: Wait for the first start",

@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::source;
+use super::{
+    build::{build, go},
+    source,
+};
 use crate::{
     disk,
     process::{self, Result},
@@ -49,7 +52,7 @@ pub fn make(sources: &Path) -> Result<()> {
     fs::create_dir_all(&scratch)?;
     disk::check(&scratch, ROOM)?;
     let source = source::find(&source::KUEUE, sources, &scratch)?;
-    let go = super::go(&source)?;
+    let go = go(&source)?;
     println!("    building Kueue (minutes)");
     let definitions = folder.join("crds");
     fs::create_dir_all(&definitions)?;
@@ -60,7 +63,7 @@ pub fn make(sources: &Path) -> Result<()> {
         }
     }
     let part = folder.join("kueue.part");
-    process::run(super::build(&go, &source, &scratch, "", ("kueue", &part)))?;
+    process::run(build(&go, &source, &scratch, "", ("kueue", &part)))?;
     fs::rename(part, folder.join("kueue"))?;
     fs::remove_dir_all(scratch)?;
     Ok(())
