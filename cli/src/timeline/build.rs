@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use controller_fabric::natural;
 use prost_types::Timestamp;
-use proto_model::{Names, many};
+use proto_model::{Names, ReasonCode, many};
 use proto_wire::v1::{self, job_status::Phase, rail_report::State};
 
 use super::model::{Cause, Instant, NodeSpan, NodeTrack, RankSpan, Span, Stage, Timeline};
@@ -13,18 +13,18 @@ use crate::render::{self, Event};
 /// Earlier attempts that a status keeps at most.
 const ATTEMPTS_KEPT: u32 = 8;
 /// Causes for which an attempt is stopped on purpose: how its ranks end then is no failure.
-const ON_PURPOSE: [&str; 11] = [
-    "CancelRequested",
-    "SuspendRequested",
-    "RequeueRequested",
-    "Preempted",
-    "PreemptedForPriority",
-    "Reclaimed",
-    "MovedToGuarantee",
-    "Resized",
-    "Grown",
-    "Shrunk",
-    "EnvironmentChanged",
+const ON_PURPOSE: [ReasonCode; 11] = [
+    ReasonCode::CancelRequested,
+    ReasonCode::SuspendRequested,
+    ReasonCode::RequeueRequested,
+    ReasonCode::Preempted,
+    ReasonCode::PreemptedForPriority,
+    ReasonCode::Reclaimed,
+    ReasonCode::MovedToGuarantee,
+    ReasonCode::Resized,
+    ReasonCode::Grown,
+    ReasonCode::Shrunk,
+    ReasonCode::EnvironmentChanged,
 ];
 /// The first decision is written with the submit; one that comes so much later, in microseconds, is not the first.
 const FIRST_WITHIN: i64 = 1_000_000;
@@ -200,7 +200,7 @@ fn held(made: &Timeline, attempt: u32) -> Option<NodeSpan> {
 
 /// How a rank ended, and whether that is bad. Of what was stopped on purpose no end is.
 fn exit(of: &v1::RankExit, reasons: &[v1::Reason]) -> (String, bool) {
-    let stopped = reasons.iter().any(|reason| ON_PURPOSE.contains(&reason.code.as_str()));
+    let stopped = is_on_purpose(reasons);
     match (of.signal, of.code) {
         (0, code) => (format!("exit {code}"), code != 0 && !stopped),
         (signal, _) => (format!("signal {signal}"), !stopped),
@@ -338,7 +338,12 @@ fn submitted(job: &v1::Job, status: &v1::JobStatus) -> String {
 
 /// Whether an attempt ended for a cause that nobody wanted.
 fn is_failure(past: &v1::PastAttempt) -> bool {
-    !past.reasons.iter().any(|reason| ON_PURPOSE.contains(&reason.code.as_str()))
+    !is_on_purpose(&past.reasons)
+}
+
+/// Whether somebody wanted that an attempt ends.
+fn is_on_purpose(reasons: &[v1::Reason]) -> bool {
+    reasons.iter().any(|reason| ON_PURPOSE.contains(&ReasonCode::from_text(&reason.code)))
 }
 
 /// What became of rails while the job had them: as its servers tell, and as somebody drained them.
