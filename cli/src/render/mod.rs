@@ -64,7 +64,7 @@ pub use sharing::{queues, reservations};
 pub use slurm::{jobs as slurm_jobs, nodes as slurm_nodes};
 pub use switch_rollout::{switch_plan, switch_progress, switch_rollout};
 pub use switches::switches;
-pub use table::{Table, clean};
+pub use table::{Table, clean, escape};
 pub use tenants::{deleted, deleted_content, revocations, tenants, tokens};
 pub use usage::{Efficiency, job_usage, node_usage};
 pub use webhooks::webhooks;

@@ -11,7 +11,10 @@ use super::{
     model::{Instant, Span, Stage, Timeline, between},
     perfetto::label,
 };
-use crate::error::human;
+use crate::{
+    error::human,
+    render::{clean, escape},
+};
 
 const INK: &str = "#24323d";
 const SOFT: &str = "#7b8a94";
@@ -74,20 +77,9 @@ pub fn svg(of: &Timeline) -> String {
     out
 }
 
-/// Text escaped for XML; control characters become spaces.
+/// Text escaped for XML; control characters, which XML has none of, become spaces.
 fn safe(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
+    escape(&clean(text))
 }
 
 /// The text, cut to as many characters as have room.

@@ -7,6 +7,7 @@ use super::{
     measure::Port,
     report::{Report, figures, sentence},
 };
+use crate::render::escape;
 
 const HEAD: &str = r#"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -20,22 +21,6 @@ td.heat { text-align: right; font-variant-numeric: tabular-nums; border: 1px sol
 .note { color: #66707c }
 </style></head><body>
 "#;
-
-/// Text as HTML shows it.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// The page as HTML.
 pub fn page(report: &Report) -> String {
