@@ -92,8 +92,12 @@ fn build(folder: &Path) -> Result<Vec<PathBuf>> {
     let renamed = renamed_folders(folder)?;
     let rust: Vec<String> =
         renamed.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();
-    let c: Vec<String> =
-        renamed.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
+    // Whoever builds may have flags of their own for C.
+    let own = std::env::var("CFLAGS").ok().filter(|flags| !flags.is_empty());
+    let c: Vec<String> = own
+        .into_iter()
+        .chain(renamed.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())))
+        .collect();
     build.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}"));
     build.env("CFLAGS", c.join(" ")).env("CARGO_TARGET_DIR", folder);
     let built = build.stderr(Stdio::inherit()).output()?;
