@@ -16,6 +16,10 @@ use integration_harness::{
 };
 
 const SOON: Duration = Duration::from_secs(60);
+/// A job keeps the servers that it was given for as long as a test may take.
+const PINNED: [&str; 4] = ["--every", "500ms", "--pin", "10m"];
+/// It keeps them for a moment.
+const HARDLY_PINNED: [&str; 4] = ["--every", "500ms", "--pin", "1s"];
 const NODES: [&str; 8] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
 
 struct World(JointSite);
@@ -26,9 +30,8 @@ impl World {
             println!("skipped: {}", missing(version));
             return None;
         }
-        let serve = ["--every", "500ms", "--pin", "3s"];
         // A machine that is busy with other tests is slower than slurmctld's own.
-        let options = Options { version, nodes: &NODES, submit: "10s", prolog: "40s", serve: &serve };
+        let options = Options { version, nodes: &NODES, submit: "10s", prolog: "40s", serve: &PINNED };
         Some(Self(JointSite::up(&options).unwrap()))
     }
 
@@ -129,9 +132,10 @@ fn run_where_railyard_would_place_them(version: Version) {
     let free = || (String::from_utf8_lossy(&world.plan("8").stdout).contains("nodes=")).then_some(());
     eventually("all servers to be free here", SOON, free).unwrap();
     // What it has proposed to the questions above is forgotten by one that begins anew.
-    world.0.serve().unwrap();
+    world.0.serve(&PINNED).unwrap();
     let freed = world.batch(&["--nodes=8"], &gate).unwrap();
     assert_eq!(world.field(&freed, "ReqNodeList"), "n[0-7]");
+    world.0.serve(&HARDLY_PINNED).unwrap();
     let anywhere = || (world.field(&freed, "ReqNodeList") == "(null)").then_some(());
     eventually("the job to be let go anywhere", SOON, anywhere).unwrap();
 

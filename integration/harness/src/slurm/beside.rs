@@ -36,7 +36,6 @@ pub struct JointSite {
     /// Folder of the service's socket.
     folder: tempfile::TempDir,
     submit: String,
-    serve: Vec<String>,
     service: Option<Child>,
 }
 
@@ -76,10 +75,9 @@ impl JointSite {
         let site =
             Site { version: options.version, nodes: options.nodes, hooks: &hooks, files: &files, lines };
         let slurm = Slurm::up(&site)?;
-        let serve = options.serve.iter().map(|&word| word.to_owned()).collect();
-        let mut beside =
-            Self { cluster, slurm, folder, submit: options.submit.to_owned(), serve, service: None };
-        beside.serve()?;
+        let submit = options.submit.to_owned();
+        let mut beside = Self { cluster, slurm, folder, submit, service: None };
+        beside.serve(options.serve)?;
         Ok(beside)
     }
 
@@ -89,16 +87,16 @@ impl JointSite {
         socket(&self.folder)
     }
 
-    /// Starts the service, anew if it runs.
+    /// Starts the service with further options of its own, anew if it runs.
     ///
     /// # Errors
     /// It does not listen.
-    pub fn serve(&mut self) -> Result<(), String> {
+    pub fn serve(&mut self, options: &[&str]) -> Result<(), String> {
         self.silence();
         let socket = self.socket();
         let topology = self.slurm.folder().join("topology.conf");
         let mut command = self.cluster.command(&["--tenant", "dev", "slurm", "serve", "--exclusive"]);
-        command.args(&self.serve).arg("--socket").arg(&socket).arg("--topology").arg(topology);
+        command.args(options).arg("--socket").arg(&socket).arg("--topology").arg(topology);
         command.envs(self.slurm.environment()).env("RAIL_DIE_WITH_PARENT", "1");
         let service = command.stdin(Stdio::null()).spawn().map_err(|error| format!("railctl: {error}"))?;
         self.service = Some(service);
