@@ -75,15 +75,16 @@ pub fn alone() -> Result<ExitCode> {
             failed += 1;
         }
     };
-    run(&["--package", "node-agent-ipc"], step, |reason| println!("    skipped: {reason}"));
+    let library = process::cargo(["test", "--package", "node-agent-ipc", "--lib"]);
+    run(library, step, |reason| println!("    skipped: {reason}"));
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs all of them; each step's name and outcome goes to `step`, what cannot run to `skipped`. `built` is what the tests were built
-/// with, if they were: built by itself a package is another build of what it stands on.
-pub fn run(built: &[&str], mut step: impl FnMut(&str, Result<()>), mut skipped: impl FnMut(String)) {
+/// Runs all of them; each step's name and outcome goes to `step`, what cannot run to `skipped`. `tests` is the cargo command that builds the
+/// library's tests: the one that has built them already, if one has, because built by itself a package is another build of what it stands on.
+pub fn run(tests: Command, mut step: impl FnMut(&str, Result<()>), mut skipped: impl FnMut(String)) {
     if starts(Command::new("valgrind").arg("--version")) {
-        step("memcheck", memcheck(built));
+        step("memcheck", memcheck(tests));
     } else {
         skipped("memcheck: no valgrind (Debian: apt install valgrind)".into());
     }
@@ -113,9 +114,8 @@ fn miri() -> Command {
 }
 
 /// Every access to memory that was not given out, also by assembly; a program that makes one ends with an error.
-fn memcheck(built: &[&str]) -> Result<()> {
-    let mut build = process::cargo(["test", "--quiet", "--lib", "--no-run", "--message-format", "json"]);
-    build.args(built);
+fn memcheck(mut build: Command) -> Result<()> {
+    build.args(["--quiet", "--no-run", "--message-format", "json"]);
     let built = String::from_utf8(process::capture(build)?.stdout)?;
     let built = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut programs = built.filter(|line| line["target"]["name"] == "node_agent_ipc");

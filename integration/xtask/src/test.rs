@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold, in the order in which it fails fastest.
 
+mod compiler;
 mod lend;
 mod programs;
 mod tally;
@@ -12,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use compiler::Compiler;
 use lend::{Building, Fetching, Lent};
 use programs::Plan;
 use tally::Tally;
@@ -49,20 +51,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let fetching = Fetching::begin();
     let whole = !args.quick && args.filter.is_none();
     if whole {
-        house(&mut tally);
+        heading("format", begin);
+        tally.step("cargo fmt", process::run(process::cargo(["fmt", "--all", "--check"])));
     }
-    heading("building", begin);
-    // All at once: cargo takes features together for what is built together, so that programs built by themselves would be another
-    // build of nearly everything.
-    let all = ["build", "--quiet", "--workspace", "--all-targets"];
-    tally.step("build", process::run(process::cargo(all)));
+    heading(if whole { "building, with lints" } else { "building" }, begin);
+    let compiler = build(whole, &mut tally);
     let bin = process::target_dir()?.join("debug");
     heading("waiting for what the tests need", begin);
     let lent = fetching.end()?;
     // Built beside the tests, which mostly wait, and with what they leave of the processors.
     let built = whole.then(Building::begin);
     heading("tests", begin);
-    tests(args, &bin, lent, &mut tally)?;
+    tests(args, &compiler, &bin, lent, &mut tally)?;
     if let Some(built) = built {
         heading("licences, bans, sources, advisories", begin);
         dependencies(built.end()?, &mut tally);
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         heading("shared memory under an interpreter, sanitizers and memcheck", begin);
         let mut skipped = Vec::new();
         sound::run(
-            &["--workspace"],
+            compiler.cargo(["test", "--workspace", "--lib"]),
             |name, outcome| tally.step(name, outcome),
             |reason| skipped.push(reason),
         );
@@ -98,13 +98,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn house(tally: &mut Tally) {
-    let begin = Instant::now();
-    heading("format", begin);
-    tally.step("cargo fmt", process::run(process::cargo(["fmt", "--all", "--check"])));
-    heading("lints", begin);
-    let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    tally.step("cargo clippy", process::run(process::cargo(clippy)));
+/// Builds everything, with lints if it is to be linted; gives what has built it. What lints refuse is counted, and built without them.
+fn build(linted: bool, tally: &mut Tally) -> Compiler {
+    // All at once: cargo takes features together for what is built together, so that programs built by themselves would be another
+    // build of nearly everything.
+    let all = ["build", "--quiet", "--workspace", "--all-targets"];
+    if linted {
+        let outcome =
+            Compiler::linting().and_then(|compiler| process::run(compiler.cargo(all)).map(|()| compiler));
+        match outcome {
+            Ok(compiler) => {
+                tally.step("build, with clippy's lints", Ok(()));
+                return compiler;
+            }
+            Err(error) => tally.step("build, with clippy's lints", Err(error)),
+        }
+    }
+    let compiler = Compiler::plain();
+    tally.step("build", process::run(compiler.cargo(all)));
+    compiler
 }
 
 /// Licences, sources and advisories of what we stand on.
@@ -151,7 +163,7 @@ fn database() -> Result<bool> {
 }
 
 /// All test programs, several at a time, then the examples in documentation.
-fn tests(args: &Args, bin: &Path, lent: Lent, tally: &mut Tally) -> Result<()> {
+fn tests(args: &Args, compiler: &Compiler, bin: &Path, lent: Lent, tally: &mut Tally) -> Result<()> {
     let Lent { mut environment, absent } = lent;
     absent.iter().for_each(|what| println!("    without {what}"));
     environment.push(("RAIL_BIN_DIR".into(), bin.into()));
@@ -164,7 +176,7 @@ fn tests(args: &Args, bin: &Path, lent: Lent, tally: &mut Tally) -> Result<()> {
     let target = process::target_dir()?;
     let log = target.join("test.log");
     let mut file = std::fs::File::create(&log)?;
-    match programs::build() {
+    match programs::build(compiler) {
         Ok(found) => {
             let plan = Plan {
                 args: &passed_on,
@@ -178,7 +190,7 @@ fn tests(args: &Args, bin: &Path, lent: Lent, tally: &mut Tally) -> Result<()> {
     }
     let packages = examples::packages()?;
     if !packages.is_empty() {
-        let mut cargo = process::cargo(["test", "--no-fail-fast", "--quiet", "--doc"]);
+        let mut cargo = compiler.cargo(["test", "--no-fail-fast", "--quiet", "--doc"]);
         cargo.args(packages.iter().flat_map(|name| ["--package", name]));
         cargo.envs(environment.iter().map(|(name, value)| (name, value)));
         cargo.arg("--").args(&passed_on);

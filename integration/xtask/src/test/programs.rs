@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::tally::Tally;
+use super::{compiler::Compiler, tally::Tally};
 use crate::process::{self, Result};
 
 /// Longest time for one program: several times what the longest takes on two processors that have other work.
@@ -53,9 +53,9 @@ struct Ran {
 ///
 /// # Errors
 /// The build fails.
-pub fn build() -> Result<Vec<Program>> {
+pub fn build(compiler: &Compiler) -> Result<Vec<Program>> {
     let all = ["test", "--workspace", "--quiet", "--no-run", "--lib", "--bins", "--tests", "--examples"];
-    let mut cargo = process::cargo(all);
+    let mut cargo = compiler.cargo(all);
     cargo.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
     let output = cargo.output()?;
     if !output.status.success() {
