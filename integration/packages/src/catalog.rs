@@ -1,4 +1,4 @@
-//! The packages.
+//! The packages, and what the image for containers has of them.
 
 use crate::description::{
     Item, Need, Package, Range, Service,
@@ -171,3 +171,20 @@ pub const SLURM: Package = Package {
         ids: None,
     }),
 };
+
+/// What runs nowhere but in containers, and by what name ranks are looked for there.
+const IMAGE: [Item; 3] = [
+    program("rail-dra-driver", "/usr/bin/rail-dra-driver"),
+    program("rail-operator", "/usr/bin/rail-operator"),
+    item(Link("../lib/railyard/rail-rank"), "/usr/bin/rail-rank", 0o777),
+];
+
+/// The name of the image, and of the folder of its licence.
+pub const IMAGE_NAME: &str = "railyard";
+
+/// What the image has over its base ([`crate::oci::base`]): programs, libraries and their links of the packages that may run in Kubernetes, where these
+/// have them, and what runs nowhere else.
+pub fn image() -> impl Iterator<Item = Item> {
+    let packaged = [CONTROLLER, AGENT, CLI].into_iter().flat_map(|package| package.items.iter().copied());
+    packaged.filter(|item| matches!(item.from, Program(_) | Library(_) | Link(_))).chain(IMAGE)
+}

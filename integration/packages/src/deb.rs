@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, io};
 
 use crate::{
     Release,
+    archive::{Archive, Entry},
     description::Package,
     error::Error,
     gather::{Content, File, gzip},
@@ -81,37 +82,37 @@ fn control(package: &Package, files: &[File], linked: &Linked, release: &Release
     }
     members.extend(scripts::debian(package).into_iter().map(|(name, text)| (name, text, 0o755)));
     members.sort_by_key(|(name, _, _)| *name);
-    let mut archive = Archive::new(release.date);
-    let written = archive.folder("./", 0o755).and_then(|()| {
-        members
-            .iter()
-            .try_for_each(|(name, text, mode)| archive.file(&format!("./{name}"), *mode, text.as_bytes()))
+    let mut archive = Archive::new(Vec::new());
+    let written = archive.folder(Entry::new("./", 0o755, release.date)).and_then(|()| {
+        members.iter().try_for_each(|(name, text, mode)| {
+            archive.file(Entry::new(&format!("./{name}"), *mode, release.date), text.as_bytes())
+        })
     });
-    let finished = written.and_then(|()| archive.finish());
+    let finished = written.and_then(|()| packed(archive));
     finished.map_err(|source| Error::Pack { package: package.name, source })
 }
 
 fn data(files: &[File], date: u32) -> io::Result<Vec<u8>> {
-    let mut archive = Archive::new(date);
-    archive.folder("./", 0o755)?;
+    let mut archive = Archive::new(Vec::new());
+    archive.folder(Entry::new("./", 0o755, date))?;
     let mut folders = BTreeSet::new();
     for file in files {
-        for (at, _) in file.path.match_indices('/').skip(1) {
-            if folders.insert(&file.path[..at]) {
-                archive.folder(&format!(".{}/", &file.path[..at]), 0o755)?;
+        for (end, _) in file.path.match_indices('/').skip(1) {
+            if folders.insert(&file.path[..end]) {
+                archive.folder(Entry::new(&format!(".{}/", &file.path[..end]), 0o755, date))?;
             }
         }
         let path = format!(".{}", file.path);
         match &file.content {
-            Content::Bytes(bytes) => archive.file(&path, file.mode, bytes)?,
-            Content::Link(target) => archive.link(&path, target)?,
+            Content::Bytes(bytes) => archive.file(Entry::new(&path, file.mode, date), bytes)?,
+            Content::Link(target) => archive.link(Entry::new(&path, file.mode, date), target)?,
             Content::Folder => {
                 folders.insert(&file.path);
-                archive.folder(&format!("{path}/"), file.mode)?;
+                archive.folder(Entry::new(&format!("{path}/"), file.mode, date))?;
             }
         }
     }
-    archive.finish()
+    packed(archive)
 }
 
 /// Debian wants each package to say what changed; ours say where to read it.
@@ -140,62 +141,9 @@ fn size(content: &Content) -> usize {
     }
 }
 
-/// A tar archive in which everything is root's and of one time.
-struct Archive {
-    inner: tar::Builder<Vec<u8>>,
-    date: u32,
-}
-
-impl Archive {
-    fn new(date: u32) -> Self {
-        Self { inner: tar::Builder::new(Vec::new()), date }
-    }
-
-    fn add(
-        &mut self,
-        path: &str,
-        mode: u32,
-        kind: tar::EntryType,
-        link: Option<&str>,
-        bytes: &[u8],
-    ) -> io::Result<()> {
-        let mut header = tar::Header::new_gnu();
-        header.set_entry_type(kind);
-        header.set_mode(mode);
-        header.set_uid(0);
-        header.set_gid(0);
-        header.set_username("root")?;
-        header.set_groupname("root")?;
-        header.set_mtime(u64::from(self.date));
-        header.set_size(u64::try_from(bytes.len()).map_err(io::Error::other)?);
-        if let Some(target) = link {
-            header.set_link_name_literal(target)?;
-        }
-        // Not by what sets a path, which takes the `./` in front away that Debian's archives have.
-        let gnu = header.as_gnu_mut().ok_or_else(|| io::Error::other("no GNU header"))?;
-        let room = gnu.name.get_mut(..path.len());
-        room.ok_or_else(|| io::Error::other(format!("{path} is too long a path")))?
-            .copy_from_slice(path.as_bytes());
-        header.set_cksum();
-        self.inner.append(&header, bytes)
-    }
-
-    fn folder(&mut self, path: &str, mode: u32) -> io::Result<()> {
-        self.add(path, mode, tar::EntryType::Directory, None, &[])
-    }
-
-    fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) -> io::Result<()> {
-        self.add(path, mode, tar::EntryType::Regular, None, bytes)
-    }
-
-    fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
-        self.add(path, 0o777, tar::EntryType::Symlink, Some(target), &[])
-    }
-
-    /// The whole, compressed.
-    fn finish(self) -> io::Result<Vec<u8>> {
-        gzip(&self.inner.into_inner()?)
-    }
+/// The whole archive, compressed.
+fn packed(archive: Archive<Vec<u8>>) -> io::Result<Vec<u8>> {
+    gzip(&archive.finish()?)
 }
 
 /// An archive of files, in the form that `ar` has for libraries.

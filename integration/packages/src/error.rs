@@ -44,4 +44,20 @@ pub enum Error {
     /// What cargo said of the crates is not as expected.
     #[error("cargo metadata has no {0}")]
     Metadata(&'static str),
+    /// An image cannot have something at a path.
+    #[error("the image cannot have {path}: {why}")]
+    Path {
+        /// The path.
+        path: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A package of Debian cannot be in the lowest layer of an image.
+    #[error("the image's base: package {package}: {what}")]
+    Base {
+        /// The package.
+        package: String,
+        /// What is wrong with it.
+        what: String,
+    },
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    catalog,
     description::{Item, Package, Source},
     error::Error,
 };
@@ -56,14 +57,26 @@ pub struct File {
 /// # Errors
 /// [`Error::Missing`]: something was not built.
 pub fn gather(package: &Package, folders: &Folders) -> Result<Vec<File>, Error> {
+    all(package.name, package.items.iter().copied(), folders)
+}
+
+/// All that the image has over its base, as a package's.
+///
+/// # Errors
+/// [`Error::Missing`]: something was not built.
+pub fn gather_image(folders: &Folders) -> Result<Vec<File>, Error> {
+    all(catalog::IMAGE_NAME, catalog::image(), folders)
+}
+
+fn all(name: &'static str, items: impl Iterator<Item = Item>, folders: &Folders) -> Result<Vec<File>, Error> {
     let mut found = BTreeMap::new();
-    for item in package.items {
-        for file in files(package.name, item, folders)? {
+    for item in items {
+        for file in files(name, &item, folders)? {
             found.insert(file.path.clone(), file);
         }
     }
-    let licence = copyright(&read(package.name, &folders.repository.join("LICENSE"))?);
-    let path = format!("/usr/share/doc/{}/copyright", package.name);
+    let licence = copyright(&read(name, &folders.repository.join("LICENSE"))?);
+    let path = format!("/usr/share/doc/{name}/copyright");
     found.insert(path.clone(), File { path, mode: 0o644, content: Content::Bytes(licence), config: false });
     Ok(found.into_values().collect())
 }

@@ -1,19 +1,38 @@
 //! The list of parts of what is shipped, as CycloneDX has it: every crate that is linked into a program, with version, licence, checksum and what it
-//! stands on. Made of what cargo says and of Cargo.lock; the same of both gives the same bytes.
+//! stands on; and the packages of Debian in the image. Made of what cargo says, of Cargo.lock and of these packages; the same of them gives the same
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::{Release, error::Error};
+use crate::{
+    Release, catalog,
+    error::Error,
+    oci::base::{Deb, System},
+};
+
+/// What the image has beside our programs.
+#[derive(Debug, Clone, Copy)]
+pub struct Base<'a> {
+    /// Of which system its packages are.
+    pub system: &'a System,
+    /// Its packages.
+    pub debs: &'a [Deb],
+}
 
 /// The document. `metadata` is what `cargo metadata --format-version 1 --filter-platform TARGET` prints: what the workspace's default members are
-/// linked with is listed, and not what builds or tests them. `lock` is Cargo.lock.
+/// linked with is listed, and not what builds or tests them. `lock` is Cargo.lock; `base` is of the image, where there is one.
 ///
 /// # Errors
 /// [`Error::Metadata`]: it is not as cargo prints it.
-pub fn write(metadata: &Value, lock: &str, release: &Release) -> Result<Value, Error> {
+pub fn write(
+    metadata: &Value,
+    lock: &str,
+    base: Option<Base<'_>>,
+    release: &Release,
+) -> Result<Value, Error> {
     let roots = strings(&metadata["workspace_default_members"]).ok_or(Error::Metadata("default members"))?;
     let nodes = metadata["resolve"]["nodes"].as_array().ok_or(Error::Metadata("graph of crates"))?;
     let links: BTreeMap<&str, Vec<&str>> = nodes.iter().filter_map(linked).collect();
@@ -36,8 +55,11 @@ pub fn write(metadata: &Value, lock: &str, release: &Release) -> Result<Value, E
         parts.insert(name.clone(), component(package, roots.contains(&id), &checksums));
         dependencies.insert(name, on);
     }
-    let programs: Vec<String> =
+    let mut programs: Vec<String> =
         roots.iter().filter_map(|id| packages.get(id)).map(|package| reference(package)).collect();
+    if let Some(base) = base {
+        programs.push(add_image(base, release, &mut parts, &mut dependencies));
+    }
     Ok(document(release, parts, dependencies, programs))
 }
 
@@ -69,6 +91,38 @@ fn document(
     });
     document["serialNumber"] = json!(serial(&document.to_string()));
     document
+}
+
+/// Adds the image with what it has beside our programs; gives what it is called.
+fn add_image(
+    base: Base<'_>,
+    release: &Release,
+    parts: &mut BTreeMap<String, Value>,
+    dependencies: &mut BTreeMap<String, BTreeSet<String>>,
+) -> String {
+    let image = format!("image/{}@{}", catalog::IMAGE_NAME, release.version);
+    let mut on = BTreeSet::new();
+    for deb in base.debs {
+        let (name, version) = (deb.name(), deb.field("Version"));
+        let escaped = version.replace('+', "%2B").replace(':', "%3A");
+        let System { id, version: of, .. } = base.system;
+        let purl =
+            format!("pkg:deb/{id}/{name}@{escaped}?arch={}&distro={id}-{of}", deb.field("Architecture"));
+        let part = json!({
+            "type": "library", "bom-ref": purl, "name": name, "version": version, "scope": "required", "purl": purl,
+            "hashes": [{"alg": "SHA-256", "content": deb.digest}],
+        });
+        dependencies.insert(purl.clone(), BTreeSet::new());
+        on.insert(purl.clone());
+        parts.insert(purl, part);
+    }
+    let part = json!({
+        "type": "container", "bom-ref": image, "name": catalog::IMAGE_NAME, "version": release.version,
+        "description": format!("the image, on {}", base.system.title),
+    });
+    parts.insert(image.clone(), part);
+    dependencies.insert(image.clone(), on);
+    image
 }
 
 /// A crate and what it is linked with: neither what builds it nor what tests it.
@@ -193,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_is_linked_is_listed_and_what_builds_or_tests_is_not() {
-        let document = write(&metadata(), LOCK, &release()).unwrap();
+        let document = write(&metadata(), LOCK, None, &release()).unwrap();
         let names: Vec<&str> =
             document["components"].as_array().unwrap().iter().map(|part| word(part, "name")).collect();
         assert_eq!(names, ["bytes", "cli"]);
@@ -205,12 +259,38 @@ mod tests {
         assert_eq!(document["metadata"]["timestamp"], "2023-11-14T22:13:20Z");
         let serial = document["serialNumber"].as_str().unwrap();
         assert_eq!((serial.len(), &serial[..9], &serial[23..24]), (45, "urn:uuid:", "8"), "{serial}");
-        assert_eq!(document, write(&metadata(), LOCK, &release()).unwrap());
+        assert_eq!(document, write(&metadata(), LOCK, None, &release()).unwrap());
     }
 
     #[test]
     fn what_cargo_does_not_say_is_named() {
-        let error = write(&json!({}), LOCK, &release()).unwrap_err().to_string();
+        let error = write(&json!({}), LOCK, None, &release()).unwrap_err().to_string();
         assert_eq!(error, "cargo metadata has no default members");
+    }
+
+    #[test]
+    fn packages_of_the_image_are_its_parts() {
+        let control = "Package: libc6\nVersion: 1:2.41-12+deb13u1\nArchitecture: amd64\n";
+        let deb = Deb { control: control.into(), digest: "cd34".into(), ..Deb::default() };
+        let system = System {
+            id: "debian".into(),
+            version: "13".into(),
+            title: "Debian GNU/Linux 13 (trixie)".into(),
+        };
+        let base = Base { system: &system, debs: &[deb] };
+        let document = write(&metadata(), LOCK, Some(base), &release()).unwrap();
+        let find = |list: &str, key: &str, name: &str| {
+            let all = document[list].as_array().unwrap().iter();
+            all.clone().find(|one| one[key] == name).unwrap_or_else(|| panic!("{name}: {document:#}")).clone()
+        };
+        let part = find("components", "name", "libc6");
+        let purl = "pkg:deb/debian/libc6@1%3A2.41-12%2Bdeb13u1?arch=amd64&distro=debian-13";
+        assert_eq!((&part["purl"], &part["hashes"][0]["content"]), (&json!(purl), &json!("cd34")));
+        assert_eq!(find("components", "name", "railyard")["type"], "container");
+        assert_eq!(find("dependencies", "ref", "image/railyard@0.1.0")["dependsOn"], json!([purl]));
+        assert_eq!(
+            find("dependencies", "ref", "railyard@0.1.0")["dependsOn"],
+            json!(["railyard/cli@0.1.0", "image/railyard@0.1.0"])
+        );
     }
 }

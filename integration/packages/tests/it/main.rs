@@ -1,6 +1,7 @@
 //! Packages are written from pretended programs, and read by the systems' own tools where these are.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod image;
 mod scripts;
 mod tools;
 mod units;

@@ -33,6 +33,8 @@ pub fn folders(room: &Path) -> Folders {
                 "rail-rank",
                 "railctl",
                 "rail-switch-agent",
+                "rail-operator",
+                "rail-dra-driver",
             ][..],
         ),
         (&folders.libraries, &["librail.so", "librail_nccl_net.so"]),
