@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: what is shipped. Programs and libraries without debug information, which lies beside them for debuggers and
-//! backtraces to find; packages of them, the list of their parts, and checksums of all of it, signed where a key is given.
+//! backtraces to find; packages of them, an image, the list of their parts, and checksums of all of it, signed where a key is given.
 
+mod image;
 pub(crate) mod packages;
 mod sign;
 
@@ -24,22 +25,25 @@ pub struct Args {
     /// Ship programs and libraries that are built already, from this folder, and build nothing.
     #[arg(long, value_name = "DIR")]
     prebuilt: Option<PathBuf>,
-    /// Only programs and libraries: no packages, man pages, completions or list of parts.
+    /// Only programs and libraries: no packages, image, man pages, completions or list of parts.
     #[arg(long)]
     only_programs: bool,
     /// Which packaging of this version it is: the same version packed anew has a higher one.
     #[arg(long, value_name = "N", default_value_t = 1)]
     revision: u32,
+    /// Packages of Debian for the base of the image, from this folder: those of the last image are in target/image-base. Left out: the machine's
+    /// own apt is asked for them.
+    #[arg(long, value_name = "DIR", conflicts_with = "only_programs")]
+    base: Option<PathBuf>,
     /// Sign the checksums with this key, as ssh-keygen makes them; SHA256SUMS.sig is the signature.
     #[arg(long, value_name = "KEYFILE")]
     sign_with: Option<PathBuf>,
-    /// Build a second time, in another folder, and fail unless both builds are the same, byte by byte.
-    #[arg(long, conflicts_with = "prebuilt")]
+    /// Build a second time, in another folder, and fail unless both builds are the same, byte by byte; and so of the image. With --prebuilt of the
+    /// image alone.
+    #[arg(long)]
     twice: bool,
 }
 
-/// What no package has: they run in containers.
-const OTHERS: [&str; 2] = ["rail-operator", "rail-dra-driver"];
 /// The file of checksums.
 const SUMS: &str = "SHA256SUMS";
 
@@ -53,10 +57,11 @@ struct Shipped {
     program: bool,
 }
 
-/// Builds optimised, splits off the debug information, packs, prints the sizes.
+/// Builds optimised, splits off the debug information, packs, prints the sizes. Where an image cannot be made here, says so and makes the rest.
 ///
 /// # Errors
-/// The build fails, objcopy, objdump or ssh-keygen is missing or fails, or the folder cannot be written; two builds differ.
+/// The build fails, objcopy, objdump or ssh-keygen is missing or fails, or the folder cannot be written; two builds differ, or packages that were named
+/// for the image are not what it needs.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let target = process::target_dir()?;
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
@@ -68,19 +73,34 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for path in &products {
         shipped.push(split(path, &out)?);
     }
-    if args.twice {
+    if args.twice && args.prebuilt.is_none() {
         again(&products, &build(&target.join("shipped-again"))?)?;
     }
     packages::remove(&out)?;
-    if !args.only_programs {
-        packages::write(&out, args.revision)?;
-    }
+    let image = if args.only_programs { None } else { Some(pack(args, &out, &target)?) };
     checksums(&out)?;
     if let Some(key) = &args.sign_with {
         sign::sign(key, &out.join(SUMS))?;
     }
     show(&out, &shipped, args.json);
+    match &image {
+        Some(Ok(image)) => image::show(image, args.json)?,
+        Some(Err(absent)) => eprintln!("{absent}"),
+        None => {}
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes packages and the image; gives its path, or why there is none.
+fn pack(args: &Args, out: &Path, target: &Path) -> Result<std::result::Result<PathBuf, String>> {
+    let release = packages::release(args.revision)?;
+    let found = image::base(&packages::folders(out), args.base.as_deref(), &target.join("image-base"))?;
+    let image = match &found {
+        Ok(base) => Ok(image::write(out, base, &release, args.twice)?),
+        Err(absent) => Err(absent.clone()),
+    };
+    packages::write(out, &release, found.as_ref().ok().map(image::Base::parts))?;
+    Ok(image)
 }
 
 /// Builds with the profile of what is shipped, in this folder; gives the programs and libraries.
@@ -121,8 +141,7 @@ fn renamed_folders(target: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
 
 /// What is shipped of a folder in which it was built.
 fn prebuilt(folder: &Path) -> Result<Vec<PathBuf>> {
-    let names = packages::programs().into_iter().chain(OTHERS);
-    let mut found: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+    let mut found: Vec<PathBuf> = packages::programs().into_iter().map(|name| folder.join(name)).collect();
     found.sort();
     found.dedup();
     match found.iter().find(|path| !path.is_file()) {
@@ -289,6 +308,7 @@ mod tests {
         packages::remove(&out).unwrap();
         for file in [
             "packages/old.deb",
+            "images/railyard-0.0.9.oci.tar",
             "man/railctl.1",
             "completions/bash",
             "railyard-0.0.9.cdx.json",

@@ -3,6 +3,7 @@
 mod attack;
 mod bench;
 mod chaos;
+mod debian;
 mod demo;
 mod disk;
 mod dist;

@@ -4,7 +4,10 @@
 //! Programs need the C library, and agents the libraries of RDMA, which are loaded while they run. What people and pods run beside them is busybox: one
 //! program that needs nothing but the C library, in place of a shell and coreutils with five libraries.
 
-use std::{collections::BTreeMap, io::Read as _};
+use std::{
+    collections::BTreeMap,
+    io::{self, Read as _},
+};
 
 use super::tree::{Node, Tree, What};
 use crate::error::Error;
@@ -94,8 +97,8 @@ pub const APPLETS: [&str; 61] = [
 /// Programs of the packages that agents start, where they look for them.
 pub const CALLED: [&str; 3] = ["/usr/bin/getent", "/usr/bin/id", "/bin/sh"];
 
-/// Folders of which nothing is taken: nobody reads manuals in a container, and no shell completes words there.
-const DROPPED: [&str; 14] = [
+/// What is not taken, with all that is below it: nobody reads manuals in a container, and no shell completes words there. The last two would be links.
+const DROPPED: [&str; 16] = [
     "etc/ca-certificates",
     "etc/init.d",
     "etc/update-motd.d",
@@ -110,6 +113,8 @@ const DROPPED: [&str; 14] = [
     "usr/share/locale",
     "usr/share/man",
     "usr/src",
+    "var/lock",
+    "var/run",
 ];
 /// Of these folders licences alone are taken.
 const DOCUMENTS: &str = "usr/share/doc/";
@@ -177,7 +182,11 @@ pub fn tree(debs: &[Deb], architecture: &str) -> Result<Tree, Error> {
     }
     let date = tree.newest();
     for (path, node) in made(&tree, &debs, &authorities, date) {
-        tree.add(&path, node)?;
+        // A link that a package has made for itself means the same.
+        let is_there = matches!(node.what, What::Link(_)) && tree.get(&path).is_some();
+        if !is_there {
+            tree.add(&path, node)?;
+        }
     }
     Ok(tree)
 }
@@ -201,32 +210,13 @@ pub fn system(tree: &Tree) -> Option<System> {
 
 /// Adds the files of a package; certificates of authorities go beside them.
 fn unpack(deb: &Deb, tree: &mut Tree, authorities: &mut BTreeMap<String, Vec<u8>>) -> Result<(), Error> {
-    let unreadable = |error: std::io::Error| deb.error(error.to_string());
+    let unreadable = |error: io::Error| deb.error(error.to_string());
     let mut archive = tar::Archive::new(&deb.files[..]);
     for entry in archive.entries().map_err(unreadable)? {
         let mut entry = entry.map_err(unreadable)?;
-        let text =
-            |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| deb.error("a path is not UTF-8"));
-        let listed = text(&entry.path_bytes())?;
+        let listed = text(deb, &entry.path_bytes())?;
         let path = merged(listed.strip_prefix("./").unwrap_or(&listed).trim_end_matches('/'));
-        let kind = entry.header().entry_type();
-        let target = entry.link_name_bytes().map(|name| text(&name)).transpose()?.unwrap_or_default();
-        let what = match kind {
-            tar::EntryType::Directory => What::Folder,
-            tar::EntryType::Symlink => What::Link(target),
-            tar::EntryType::Regular => {
-                let mut bytes = Vec::new();
-                entry.read_to_end(&mut bytes).map_err(unreadable)?;
-                What::File(bytes)
-            }
-            // Another name of a file that came before.
-            tar::EntryType::Link => match tree.get(&merged(target.trim_start_matches("./"))) {
-                Some(Node { what: What::File(bytes), .. }) => What::File(bytes.clone()),
-                _ if is_dropped(&path, &What::Folder) => continue,
-                _ => return Err(deb.error(format!("{path} is another name of {target}, which is not there"))),
-            },
-            _ => return Err(deb.error(format!("{path} is neither file nor link nor folder"))),
-        };
+        let what = what(deb, tree, &path, &mut entry)?;
         if let (Some(_), What::File(bytes)) = (path.strip_prefix(AUTHORITIES), &what) {
             authorities.insert(path, bytes.clone());
             continue;
@@ -235,11 +225,35 @@ fn unpack(deb: &Deb, tree: &mut Tree, authorities: &mut BTreeMap<String, Vec<u8>
             continue;
         }
         let mode = entry.header().mode().map_err(unreadable)?;
-        let modified =
-            entry.header().mtime().ok().and_then(|date| u32::try_from(date).ok()).unwrap_or_default();
+        let modified = entry.header().mtime().map_err(unreadable)?;
+        let modified = u32::try_from(modified).map_err(|_| deb.error(format!("{path} has no date")))?;
         tree.add(&path, Node { what, mode, modified })?;
     }
     Ok(())
+}
+
+/// What an entry of a package's archive is.
+fn what(deb: &Deb, tree: &Tree, path: &str, entry: &mut tar::Entry<'_, &[u8]>) -> Result<What, Error> {
+    let target = entry.link_name_bytes().map(|name| text(deb, &name)).transpose()?.unwrap_or_default();
+    match entry.header().entry_type() {
+        tar::EntryType::Directory => Ok(What::Folder),
+        tar::EntryType::Symlink => Ok(What::Link(target)),
+        tar::EntryType::Regular => {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).map_err(|error| deb.error(error.to_string()))?;
+            Ok(What::File(bytes))
+        }
+        // Another name of a file that came before.
+        tar::EntryType::Link => match tree.get(&merged(target.trim_start_matches("./"))) {
+            Some(Node { what: What::File(bytes), .. }) => Ok(What::File(bytes.clone())),
+            _ => Err(deb.error(format!("{path} is another name of {target}, which is not there"))),
+        },
+        _ => Err(deb.error(format!("{path} is neither file nor link nor folder"))),
+    }
+}
+
+fn text(deb: &Deb, bytes: &[u8]) -> Result<String, Error> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| deb.error("a path is not UTF-8"))
 }
 
 /// Where a file is in a system whose programs and libraries are all in `usr`.
@@ -272,18 +286,18 @@ fn made(
     authorities: &BTreeMap<String, Vec<u8>>,
     date: u32,
 ) -> Vec<(String, Node)> {
-    let text = |path: &str, text: String| (path.to_owned(), Node::text(text, date));
+    let file = |path: &str, text: String| (path.to_owned(), Node::text(text, date));
     let link = |path: String, target: String| (path, Node::link(target, date));
     let mut made = vec![
-        text(
+        file(
             "etc/passwd",
             format!(
                 "root:x:0:0:root:/root:/bin/sh\nrail:x:{USER}:{USER}:Railyard:/:/bin/false\n\
                  nobody:x:65534:65534:nobody:/:/bin/false\n"
             ),
         ),
-        text("etc/group", format!("root:x:0:\nrail:x:{USER}:\nnogroup:x:65534:\n")),
-        text("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
+        file("etc/group", format!("root:x:0:\nrail:x:{USER}:\nnogroup:x:65534:\n")),
+        file("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
         link("var/run".to_owned(), "/run".to_owned()),
     ];
     for folder in MERGED.iter().filter(|folder| tree.get(&format!("usr/{folder}")).is_some()) {
@@ -300,7 +314,7 @@ fn made(
     made.push((BUNDLE.to_owned(), Node::text(bundle, date)));
     // Where those who look for known weaknesses find which packages an image has that has no dpkg.
     for deb in debs {
-        made.push(text(
+        made.push(file(
             &format!("var/lib/dpkg/status.d/{}", deb.name()),
             format!("{}\n", deb.control.trim_end()),
         ));

@@ -73,6 +73,7 @@ fn debs() -> Vec<Deb> {
                 ("./", FOLDER, 0o755, ""),
                 ("./bin", LINK, 0o777, "usr/bin"),
                 ("./run/", FOLDER, 0o755, ""),
+                ("./var/run/", FOLDER, 0o755, ""),
                 ("./tmp/", FOLDER, 0o1777, ""),
                 ("./var/local/", FOLDER, 0o2775, ""),
                 ("./etc/os-release", LINK, 0o777, "../usr/lib/os-release"),

@@ -7,32 +7,35 @@ use std::{
     process::{Command, Stdio},
 };
 
-use integration_packages::{Folders, Linked, Package, Release, Source, catalog, deb, gather, rpm, sbom};
+use integration_packages::{Folders, Item, Linked, Release, Source, catalog, deb, gather, rpm, sbom};
 
 use crate::{
     docs,
     process::{self, Result},
 };
 
+/// The folder of images in that of what is shipped.
+pub const IMAGES: &str = "images";
+
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
-/// Programs and libraries that packages have.
+/// Programs and libraries that packages and the image have.
 pub fn programs() -> Vec<&'static str> {
-    let items = catalog::ALL.iter().flat_map(|package| package.items);
-    let name = |item: &integration_packages::Item| match item.from {
+    let items = catalog::ALL.iter().flat_map(|package| package.items.iter().copied()).chain(catalog::image());
+    let name = |item: Item| match item.from {
         Source::Program(name) | Source::Library(name) => Some(name),
         _ => None,
     };
     items.filter_map(name).collect()
 }
 
-/// Takes away what [`write`] has put into a folder before: it may be of another version.
+/// Takes away what [`write`] and [`super::image::write`] have put into a folder before: it may be of another version.
 ///
 /// # Errors
 /// It cannot be removed.
 pub fn remove(out: &Path) -> Result<()> {
     let folders = folders(out);
-    for made in [&folders.man, &folders.completions, &out.join("packages")] {
+    for made in [&folders.man, &folders.completions, &out.join("packages"), &out.join(IMAGES)] {
         if made.exists() {
             fs::remove_dir_all(made)?;
         }
@@ -50,11 +53,11 @@ pub fn remove(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes man pages, completions, the list of parts and all packages into a folder that has programs and libraries.
+/// Writes man pages, completions, the list of parts and all packages into a folder that has programs and libraries. `base` is what the image stands on.
 ///
 /// # Errors
 /// A program does not run, something is missing, or the folder cannot be written.
-pub fn write(out: &Path, revision: u32) -> Result<()> {
+pub fn write(out: &Path, release: &Release, base: Option<sbom::Base<'_>>) -> Result<()> {
     let folders = folders(out);
     for made in [&folders.man, &folders.completions, &out.join("packages")] {
         fs::create_dir_all(made)?;
@@ -65,9 +68,8 @@ pub fn write(out: &Path, revision: u32) -> Result<()> {
         completion.args(["completion", shell]);
         fs::write(folders.completions.join(shell), process::capture(completion)?.stdout)?;
     }
-    let release = release(revision)?;
-    parts(out, &release)?;
-    pack(&folders, &release, &out.join("packages"))
+    parts(out, release, base)?;
+    pack(&folders, release, &out.join("packages"))
 }
 
 /// Where things are in a folder of what is shipped.
@@ -89,18 +91,21 @@ pub fn pack(folders: &Folders, release: &Release, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for package in &catalog::ALL {
         let files = gather(package, folders)?;
-        let linked = linked(package, folders)?;
+        let linked = linked(package.items.iter().copied(), folders)?;
         fs::write(to.join(deb::file_name(package, release)), deb::write(package, &files, &linked, release)?)?;
         fs::write(to.join(rpm::file_name(package, release)), rpm::write(package, &files, &linked, release)?)?;
     }
     Ok(())
 }
 
-/// What the programs and libraries of a package are linked to.
-fn linked(package: &Package, folders: &Folders) -> Result<Linked> {
+/// What programs and libraries are linked to.
+///
+/// # Errors
+/// objdump is missing, or cannot read one of them.
+pub fn linked(items: impl Iterator<Item = Item>, folders: &Folders) -> Result<Linked> {
     let objdump = std::env::var_os("OBJDUMP").unwrap_or_else(|| "objdump".into());
     let mut linked = Linked::default();
-    for item in package.items {
+    for item in items {
         let path = match item.from {
             Source::Program(name) => folders.programs.join(name),
             Source::Library(name) => folders.libraries.join(name),
@@ -140,13 +145,13 @@ fn committed() -> Result<u32> {
 }
 
 /// Writes the list of parts.
-fn parts(out: &Path, release: &Release) -> Result<()> {
+fn parts(out: &Path, release: &Release, base: Option<sbom::Base<'_>>) -> Result<()> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = process::cargo(["metadata", "--format-version", "1", "--filter-platform", &target]);
     cargo.stderr(Stdio::inherit());
     let metadata = serde_json::from_slice(&process::capture(cargo)?.stdout)?;
     let lock = fs::read_to_string(process::root().join("Cargo.lock"))?;
-    let document = serde_json::to_string_pretty(&sbom::write(&metadata, &lock, release)?)?;
+    let document = serde_json::to_string_pretty(&sbom::write(&metadata, &lock, base, release)?)?;
     fs::write(out.join(format!("railyard-{}.cdx.json", release.version)), document + "\n")?;
     Ok(())
 }

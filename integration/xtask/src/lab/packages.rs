@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::Trouble;
-use crate::process;
+use crate::{debian, process};
 
 /// The newest kernel of this Debian; the package itself only names it.
 const KERNEL: &str = "linux-image-amd64";
@@ -54,7 +54,7 @@ pub fn unpack(folder: &Path) -> Result<(), Trouble> {
     if !(cfg!(target_arch = "x86_64") && cfg!(target_os = "linux")) {
         return Err(Trouble::Absent("the guest is an x86-64 Linux".into()));
     }
-    let kernel = kernel().or_else(|_| update().and_then(|()| kernel()))?;
+    let kernel = kernel().or_else(|_| debian::update().map_err(absent).and_then(|()| kernel()))?;
     let mut names = vec![kernel.as_str()];
     names.extend(PACKAGES);
     fetch(&names, folder)
@@ -67,15 +67,15 @@ pub fn unpack(folder: &Path) -> Result<(), Trouble> {
 pub fn unpack_headers(release: &str, folder: &Path) -> Result<(), Trouble> {
     let headers = format!("linux-headers-{release}");
     let parts = || -> Result<Vec<String>, Trouble> {
-        let depends = depends(&headers)?;
-        let parts = named(&depends, &["linux-headers-", "linux-kbuild-"]);
+        let depends = debian::depends(&headers).map_err(absent)?;
+        let parts = debian::named(&depends, &["linux-headers-", "linux-kbuild-"]);
         if parts.is_empty() {
             Err(Trouble::Absent(format!("Debian has no package {headers} now")))
         } else {
             Ok(parts)
         }
     };
-    let parts = parts().or_else(|_| update().and_then(|()| parts()))?;
+    let parts = parts().or_else(|_| debian::update().map_err(absent).and_then(|()| parts()))?;
     let mut names = vec![headers.as_str()];
     names.extend(parts.iter().map(String::as_str));
     // What a tool of the kernel's own build links.
@@ -87,16 +87,7 @@ pub fn unpack_headers(release: &str, folder: &Path) -> Result<(), Trouble> {
 fn fetch(names: &[&str], folder: &Path) -> Result<(), Trouble> {
     let debs = folder.join("packages");
     std::fs::create_dir_all(&debs).map_err(Trouble::failed)?;
-    let download = || {
-        let mut download = Command::new("apt-get");
-        download.args(["-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1", "download"]);
-        download.args(names).current_dir(&debs);
-        process::run_quiet(download.stdin(Stdio::null()))
-    };
-    if download().is_err() {
-        update()?;
-        download().map_err(|error| Trouble::Absent(format!("Debian's packages cannot be had: {error}")))?;
-    }
+    debian::download(names, &debs).map_err(absent)?;
     let entries = std::fs::read_dir(&debs).map_err(Trouble::failed)?;
     for deb in entries.flatten().map(|entry| entry.path()) {
         process::run_quiet(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(folder))
@@ -105,37 +96,17 @@ fn fetch(names: &[&str], folder: &Path) -> Result<(), Trouble> {
     std::fs::remove_dir_all(&debs).map_err(Trouble::failed)
 }
 
+fn absent(error: Box<dyn std::error::Error>) -> Trouble {
+    Trouble::Absent(error.to_string())
+}
+
 /// The name of the kernel's own package.
 fn kernel() -> Result<String, Trouble> {
-    let found = named(&depends(KERNEL)?, &["linux-image-"]).into_iter().next();
+    let found =
+        debian::named(&debian::depends(KERNEL).map_err(absent)?, &["linux-image-"]).into_iter().next();
     found.ok_or_else(|| {
         Trouble::Absent(format!("apt-cache does not know {KERNEL} (not Debian, or no package lists)"))
     })
-}
-
-/// What a package depends on, as apt-cache prints it.
-fn depends(package: &str) -> Result<String, Trouble> {
-    let mut ask = Command::new("apt-cache");
-    ask.args(["depends", package]);
-    let output = process::capture(ask)
-        .map_err(|error| Trouble::Absent(format!("what {package} depends on cannot be asked: {error}")))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// The packages that `apt-cache depends` names and that begin with one of these.
-fn named(text: &str, prefixes: &[&str]) -> Vec<String> {
-    let depends = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    let wanted = |name: &&str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    depends.filter(wanted).map(str::to_owned).collect()
-}
-
-/// Fetches the lists of packages, where this process may.
-fn update() -> Result<(), Trouble> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Trouble::Absent("there are no lists of packages, and only root may fetch them".into()));
-    }
-    process::run_quiet(Command::new("apt-get").args(["-q", "update"]).stdin(Stdio::null()))
-        .map_err(|error| Trouble::Absent(format!("the lists of packages cannot be had: {error}")))
 }
 
 /// The emulator: from the PATH, or installed.
@@ -162,21 +133,4 @@ pub fn emulator() -> Result<PathBuf, Trouble> {
     process::run_quiet(&mut install)
         .map_err(|error| Trouble::Absent(format!("{NAME} cannot be had: {error}")))?;
     if answers() { Ok(NAME.into()) } else { Err(Trouble::Absent(format!("{NAME} does not run"))) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packages_are_found_by_what_depends_on_them() {
-        let text = "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n  Conflicts: a\n";
-        assert_eq!(named(text, &["linux-image-"]), ["linux-image-6.1.0-56-amd64"]);
-        assert!(named("linux-image-amd64\n  Depends: <none>\n", &["linux-image-"]).is_empty());
-        let text = "linux-headers-6.1\n  Depends: linux-headers-6.1-common\n  Depends: linux-kbuild-6.1\n  Depends: gcc\n";
-        assert_eq!(
-            named(text, &["linux-headers-", "linux-kbuild-"]),
-            ["linux-headers-6.1-common", "linux-kbuild-6.1"]
-        );
-    }
 }
