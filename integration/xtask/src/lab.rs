@@ -7,6 +7,7 @@
 mod bench;
 mod boot;
 mod bzimage;
+mod container;
 mod cpio;
 mod image;
 mod install;
@@ -39,7 +40,7 @@ pub struct Args {
     /// What to run: smoke (a minute and a half; also part of `cargo xtask test`), all of it, or one suite by its name; or one of those that
     /// are no guest: sonic, SONiC's own configuration code in a Debian root, asked about what is rendered; kube, a real Kubernetes without a cluster,
     /// which allocates rails; packages, what `cargo xtask dist` has made, installed, used, upgraded and purged in clean roots of Debian (needs root
-    /// and debootstrap).
+    /// and debootstrap); image, the image that it has made, read, unpacked and entered, with a controller started in it as the chart does (needs root).
     #[arg(default_value = "smoke")]
     what: String,
     /// Only make the guest's image.
@@ -53,7 +54,7 @@ pub struct Args {
     list: bool,
     /// What sonic and kube are made from; needed once. For sonic a folder with sonic-buildimage, sonic-utilities and sonic-swss-common (of
     /// sonic-net), by default $RAIL_LAB_SONIC; for kube a clone of openshift/microshift, with files or bare, or a Kubernetes with its vendor folder,
-    /// by default $RAIL_LAB_KUBE; for packages the folder that `cargo xtask dist` has made, by default
+    /// by default $RAIL_LAB_KUBE; for packages and image the folder that `cargo xtask dist` has made, by default
     /// target/dist.
     #[arg(long, value_name = "DIR")]
     sources: Option<PathBuf>,
@@ -78,6 +79,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         "sonic" => return sonic::run(args.sources.as_deref()),
         "kube" => return kube::run(args.sources.as_deref(), args.kueue.as_deref()),
         "packages" => return install::run(args.sources.as_deref()),
+        "image" => return container::run(args.sources.as_deref()),
         _ => {}
     }
     let suites = suite::named(&args.what)?;
