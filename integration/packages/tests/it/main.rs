@@ -1,5 +1,5 @@
 //! Packages are written from pretended programs, and read by the systems' own tools where these are.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on must stop")]
 
 mod image;
 mod scripts;
