@@ -41,16 +41,25 @@ pub struct About<'a> {
     pub base: &'a str,
 }
 
+/// The image's tag: the version, and which packaging of it it is unless that is the first.
+#[must_use]
+pub fn tag(release: &Release) -> String {
+    match release {
+        Release { version, revision: 0 | 1, .. } => version.clone(),
+        Release { version, revision, .. } => format!("{version}-{revision}"),
+    }
+}
+
 /// The name of the file that an image is.
 #[must_use]
 pub fn file_name(release: &Release) -> String {
-    format!("railyard-{}.oci.tar", release.version)
+    format!("railyard-{}.oci.tar", tag(release))
 }
 
 /// What the image is called where it is loaded, until somebody calls it otherwise.
 #[must_use]
 pub fn name(release: &Release) -> String {
-    format!("localhost/railyard:{}", release.version)
+    format!("localhost/railyard:{}", tag(release))
 }
 
 /// What a package has, as the tree of a layer.

@@ -10,7 +10,10 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     Release, catalog,
     error::Error,
-    oci::base::{Deb, System},
+    oci::{
+        base::{Deb, System},
+        tag,
+    },
 };
 
 /// What the image has beside our programs.
@@ -100,7 +103,8 @@ fn add_image(
     parts: &mut BTreeMap<String, Value>,
     dependencies: &mut BTreeMap<String, BTreeSet<String>>,
 ) -> String {
-    let image = format!("image/{}@{}", catalog::IMAGE_NAME, release.version);
+    let tag = tag(release);
+    let image = format!("image/{}@{tag}", catalog::IMAGE_NAME);
     let mut on = BTreeSet::new();
     for deb in base.debs {
         let (name, version) = (deb.name(), deb.field("Version"));
@@ -117,7 +121,7 @@ fn add_image(
         parts.insert(purl, part);
     }
     let part = json!({
-        "type": "container", "bom-ref": image, "name": catalog::IMAGE_NAME, "version": release.version,
+        "type": "container", "bom-ref": image, "name": catalog::IMAGE_NAME, "version": tag,
         "description": format!("the image, on {}", base.system.title),
     });
     parts.insert(image.clone(), part);

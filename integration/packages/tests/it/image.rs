@@ -316,6 +316,16 @@ fn of_which_machine_a_program_is_is_read_from_it() {
 }
 
 #[test]
+fn an_image_that_is_packed_anew_has_a_tag_of_its_own() {
+    let names = |revision| {
+        let release = release(revision);
+        (oci::file_name(&release), oci::name(&release))
+    };
+    assert_eq!(names(1), ("railyard-0.1.0.oci.tar".into(), "localhost/railyard:0.1.0".into()));
+    assert_eq!(names(3), ("railyard-0.1.0-3.oci.tar".into(), "localhost/railyard:0.1.0-3".into()));
+}
+
+#[test]
 fn what_was_not_built_is_named() {
     let room = tempfile::tempdir().unwrap();
     let folders = folders(room.path());

@@ -128,20 +128,21 @@ pub fn show(image: &Path, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Fetches the packages into a folder, in which they are alone.
+/// Fetches the packages into a folder, in which they are alone; those of before stay until all have come.
 fn fetch(folder: &Path) -> Result<()> {
     let licence = debian::named(&debian::depends("libgcc-s1")?, &["gcc-"]);
     let mut names = base::PACKAGES.to_vec();
     names.extend(licence.iter().map(String::as_str));
     let made = folder.with_extension("new");
-    for old in [&made, folder] {
-        if old.exists() {
-            fs::remove_dir_all(old)?;
-        }
-    }
+    remove(&made)?;
     fs::create_dir_all(&made)?;
     debian::download(&names, &made)?;
+    remove(folder)?;
     Ok(fs::rename(made, folder)?)
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() { Ok(fs::remove_dir_all(folder)?) } else { Ok(()) }
 }
 
 /// The packages of a folder, as dpkg-deb shows them, in the order of their files' names.
