@@ -15,6 +15,7 @@ use crate::{
     folder, init,
     keep::reported,
     program,
+    several::PATIENT,
 };
 
 fn ca(step: &str, dir: &Path, well: bool) -> String {
@@ -60,7 +61,7 @@ async fn several_controllers_follow_each_other_through_a_whole_succession() {
     };
     copy(&["ca.pem", "ca.key", "store.keys"]);
     let flags = flags(&etcd);
-    let start = |dir: &Path| Running::start_with(dir, &texts(&flags));
+    let start = |dir: &Path| Running::start_with(dir, &[&texts(&flags)[..], &PATIENT].concat());
     let (leads, mut follows) = (start(&first), start(&second));
     let old = [leads.client(&first, 0), follows.client(&first, 0)];
     assert!(works(&old[0]).await && works(&old[1]).await);

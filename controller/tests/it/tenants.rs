@@ -5,9 +5,6 @@ use proto_wire::v1::job_service_client::JobServiceClient;
 
 use super::*;
 
-/// Within this a live stream must have ended.
-const ENDS: Duration = Duration::from_secs(2);
-
 fn client(running: &Running, credentials: &Credentials) -> Client {
     let endpoint: Endpoint = running.json["endpoints"][0].as_str().unwrap().parse().unwrap();
     Client::new(&[endpoint], credentials, &ClientOptions::default()).unwrap()
@@ -41,7 +38,7 @@ async fn what_was_issued_for_a_deleted_tenant_is_refused_by_every_life_of_the_pr
     assert!(watch.message().await.unwrap().is_some(), "SYNCED");
     let delete = || v1::DeleteTenantRequest { name: "red".into(), ..Default::default() };
     tenants.delete_tenant(delete()).await.unwrap();
-    let ended = tokio::time::timeout(ENDS, watch.message()).await.expect("the watch ends in time");
+    let ended = tokio::time::timeout(PATIENCE, watch.message()).await.expect("the watch ends in time");
     assert_eq!(RpcError::from_status(&ended.unwrap_err()).reason, "TENANT_GONE");
     let rests = RpcError::from_status(&tenants.apply_tenant(tenant("red")).await.unwrap_err());
     assert_eq!((rests.class, rests.reason.as_str()), (ErrorClass::Conflict, "TENANT_NAME_RESTS"));
