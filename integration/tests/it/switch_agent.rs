@@ -21,7 +21,6 @@ use controller::{Controller, LIMIT, SWITCH, TOKEN};
 /// Longer than a reload of FRR takes on a busy machine.
 const CONFIRM: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(600);
-const LIFE: Duration = Duration::from_secs(24 * 3600);
 
 const CONFIG: &str = "frr defaults datacenter
 hostname leaf
@@ -118,7 +117,7 @@ async fn a_trial_on_frr_is_taken_back_by_whoever_comes_after_a_killed_agent_and_
         );
         return;
     };
-    let mut controller = Controller::start(LIFE).await;
+    let mut controller = Controller::start().await;
     let mut agent = Agent { fabric: &fabric, room: tempfile::tempdir().unwrap(), process: None };
     agent.start(&controller);
     controller.answer(|answer| answer.send_files = true);

@@ -19,8 +19,8 @@ use crate::{
 pub const LONG: Duration = Duration::from_secs(600);
 /// One whose end a test waits for.
 const SHORT: Duration = Duration::from_secs(2);
-/// Longer than any test.
-pub const LIFE: Duration = Duration::from_secs(24 * 3600);
+/// One within which an agent that has begun it is killed.
+const OUTLIVING: Duration = Duration::from_secs(10);
 
 pub fn is(state: State, number: u64) -> impl Fn(&ReportSwitchRequest) -> bool {
     move |report| {
@@ -31,7 +31,7 @@ pub fn is(state: State, number: u64) -> impl Fn(&ReportSwitchRequest) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_joins_reports_and_keeps_what_was_tried() {
-    let controller = Controller::start(LIFE).await;
+    let controller = Controller::start().await;
     let mut machine = Machine::new();
     machine.start(&controller);
     let first = controller.report("a report", |report| !report.digest.is_empty()).await;
@@ -87,11 +87,12 @@ async fn a_switch_joins_reports_and_keeps_what_was_tried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trial_is_taken_back_while_the_controller_is_away() {
-    let mut controller = Controller::start(LIFE).await;
+    let mut controller = Controller::start().await;
     let mut machine = Machine::new();
     machine.start(&controller);
     controller.desire(1, Phase::Trial, NEW, SHORT);
-    machine.until_running(NEW);
+    // What is put in place may be gone again before it is looked at.
+    machine.until("the trial begins", || machine.text("put").contains(NEW).then_some(()));
     controller.die().await;
     machine.until_running(OLD);
     controller.serve().await;
@@ -111,14 +112,14 @@ async fn a_trial_is_taken_back_while_the_controller_is_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_was_killed_leaves_a_trial_to_its_successor() {
-    let mut controller = Controller::start(LIFE).await;
+    let mut controller = Controller::start().await;
     let mut machine = Machine::new();
     machine.start(&controller);
-    controller.desire(1, Phase::Trial, NEW, SHORT);
+    controller.desire(1, Phase::Trial, NEW, OUTLIVING);
     controller.report("a trial", is(State::Trial, 0)).await;
     machine.kill();
     controller.die().await;
-    std::thread::sleep(SHORT);
+    std::thread::sleep(OUTLIVING);
     assert_eq!(machine.text("running"), NEW);
     // It is taken back though nobody can be asked.
     machine.start(&controller);
@@ -157,7 +158,7 @@ fn sonic(number: u64, phase: Phase, config: &str) -> DesiredSwitch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_of_sonic_has_two_files_which_are_tried_and_taken_back_together() {
-    let controller = Controller::start(LIFE).await;
+    let controller = Controller::start().await;
     let mut machine = Machine::sonic();
     machine.start(&controller);
     controller.answer(|answer| answer.send_files = true);
@@ -202,7 +203,7 @@ fn pool(number: u64, phase: Phase) -> DesiredSwitch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_sonics_updater_refuses_is_tried_and_taken_back_by_a_reload() {
-    let controller = Controller::start(LIFE).await;
+    let controller = Controller::start().await;
     let mut machine = Machine::sonic();
     machine.start(&controller);
     controller.report("its files", |report| !report.digest.is_empty()).await;
@@ -241,7 +242,7 @@ async fn what_sonics_updater_refuses_is_tried_and_taken_back_by_a_reload() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_are_renewed_and_a_dead_address_is_passed_over() {
-    let controller = Controller::start(Duration::from_secs(8)).await;
+    let controller = Controller::with_due_certificates(2).await;
     let mut machine = Machine::new();
     machine.start_at(&format!("unix:/nowhere/controller.sock,{}", controller.endpoint()), &controller);
     controller.report("a report", |_| true).await;
@@ -254,7 +255,7 @@ async fn certificates_are_renewed_and_a_dead_address_is_passed_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_join_says_why() {
-    let controller = Controller::start(LIFE).await;
+    let controller = Controller::start().await;
     let mut machine = Machine::new();
     fs::write(machine.at("token"), "another").unwrap();
     machine.start(&controller);

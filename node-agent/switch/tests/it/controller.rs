@@ -28,13 +28,17 @@ use tonic::{Request, Response, Status, service::Routes};
 
 /// Longer than anything here takes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
+/// Of a switch's certificate, and more than half of that.
+const LIFE: Duration = Duration::from_secs(24 * 3600);
+const PAST_HALF: Duration = Duration::from_secs(13 * 3600);
 pub const SWITCH: &str = "r0-leaf1";
 pub const TOKEN: &str = "join-me";
 
 struct Shared {
     ca: Ca,
     token: Mutex<Option<String>>,
-    leaf_lifetime: Duration,
+    /// How many of the certificates that are issued next are due to be renewed at once.
+    due: Mutex<u32>,
     renewals: Mutex<u32>,
     answer: Mutex<v1::ReportSwitchResponse>,
     /// The last report, and how many there were.
@@ -56,7 +60,10 @@ impl Service {
     fn issue(&self, csr: &str) -> Response<v1::JoinSwitchResponse> {
         // The agent shows what it is given; which kind of identity that is, the controller knows.
         let identity = Identity::node(SWITCH).unwrap();
-        let issued = self.0.ca.issue(csr, &identity, self.0.leaf_lifetime, SystemTime::now()).unwrap();
+        let mut due = self.0.due.lock().unwrap();
+        let age = if *due > 0 { PAST_HALF } else { Duration::ZERO };
+        *due = due.saturating_sub(1);
+        let issued = self.0.ca.issue(csr, &identity, LIFE, SystemTime::now() - age).unwrap();
         Response::new(v1::JoinSwitchResponse {
             certificate_pem: issued.chain_pem,
             ca_pem: self.0.ca.certificate_pem().to_owned(),
@@ -105,7 +112,12 @@ impl SwitchAgentService for Service {
 }
 
 impl Controller {
-    pub async fn start(leaf_lifetime: Duration) -> Self {
+    pub async fn start() -> Self {
+        Self::with_due_certificates(0).await
+    }
+
+    /// One whose first so many certificates are past the half of their life, so that they are to be renewed at once.
+    pub async fn with_due_certificates(due: u32) -> Self {
         let room = tempfile::tempdir().unwrap();
         let ca = Ca::create("test", SystemTime::now(), CA_LIFETIME).unwrap();
         let pin = ca.pin().to_string();
@@ -114,7 +126,7 @@ impl Controller {
         let shared = Arc::new(Shared {
             ca,
             token: Mutex::new(Some(TOKEN.to_owned())),
-            leaf_lifetime,
+            due: Mutex::new(due),
             renewals: Mutex::default(),
             answer: Mutex::new(answer),
             heard: Mutex::default(),

@@ -10,7 +10,7 @@ use proto_wire::{
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{LIFE, LONG, is},
+    agent::{LONG, is},
     controller::Controller,
     machine::Machine,
 };
@@ -61,7 +61,7 @@ fn ask(controller: &Controller, number: u64, phase: Phase) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_elsewhere_is_read_tried_and_kept() {
-    let (controller, switch) = (Controller::start(LIFE).await, switch().await);
+    let (controller, switch) = (Controller::start().await, switch().await);
     let mut machine = Machine::beside(&switch);
     machine.start(&controller);
     controller.answer(|answer| answer.send_files = true);
@@ -101,7 +101,7 @@ async fn a_switch_elsewhere_is_read_tried_and_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_an_agent_left_behind_is_taken_back_by_its_successor() {
-    let (controller, switch) = (Controller::start(LIFE).await, switch().await);
+    let (controller, switch) = (Controller::start().await, switch().await);
     let mut machine = Machine::beside(&switch);
     machine.start(&controller);
     controller.report("a report", |report| !report.digest.is_empty()).await;
@@ -121,7 +121,7 @@ async fn a_change_that_an_agent_left_behind_is_taken_back_by_its_successor() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_switch_is_told_and_nothing_is_believed() {
-    let (controller, switch) = (Controller::start(LIFE).await, switch().await);
+    let (controller, switch) = (Controller::start().await, switch().await);
     let mut machine = Machine::beside(&switch);
     machine.start(&controller);
     controller.report("a report", |report| !report.digest.is_empty()).await;

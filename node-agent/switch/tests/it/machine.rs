@@ -24,7 +24,8 @@ write*) cp "$root/running" "$root/startup" ;;
 *) printf 'Building configuration...\n\nCurrent configuration:\n'; cat "$root/running" ;;
 esac
 "#;
-/// Puts its last argument in place, in two halves: with a pause between them where the file `slow` says so.
+/// Puts its last argument in place, in two halves: with a pause between them where the file `slow` says so. What was
+/// put in place so far is in the file `put`.
 const RELOAD: &str = r#"
 import os, pathlib, sys, time
 root = pathlib.Path(__file__).resolve().parents[3]
@@ -33,6 +34,8 @@ text = pathlib.Path(sys.argv[-1]).read_text()
 while (root / "slow").exists():
     time.sleep(0.02)
 (root / "running").write_text(text)
+with open(root / "put", "a") as put:
+    put.write(text)
 "#;
 
 /// SONiC's commands, below `$ROOT/bin`; a configuration of FRR that holds `bad` is refused.
