@@ -259,7 +259,7 @@ fn ranks_of_one_server_that_disagree_are_all_told() {
 
 #[test]
 fn a_rank_of_one_server_that_never_calls_ends_in_a_timeout_for_all() {
-    let world = World::with(&[0, 0, 0], 0, |config| config.op_timeout_ms = 300);
+    let world = World::with(&[0, 0, 0], 0, |config| config.op_timeout_ms = 60_000);
     let (zero, one, _two) = (world.attach(0), world.attach(1), world.attach(2));
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -272,7 +272,8 @@ fn a_rank_of_one_server_that_never_calls_ends_in_a_timeout_for_all() {
         assert!(error.to_string().contains('2'), "{error}");
         assert_eq!(other.join().unwrap().code(), FailureCode::TimedOut);
     });
-    assert!(start.elapsed() < Duration::from_millis(300 + 100), "{:?}", start.elapsed());
+    // By the limit of rank 0, not by the engine's.
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -347,7 +348,7 @@ fn a_rank_that_scribbles_over_the_board_harms_its_own_job_only() {
                     assert!(error.code().number() > 0, "{error}");
                 }
             }
-            assert!(start.elapsed() < Duration::from_secs(5), "pattern {pattern}: {:?}", start.elapsed());
+            assert!(start.elapsed() < LONG, "pattern {pattern}: {:?}", start.elapsed());
             assert_eq!(world.engines[0].status().attached, [0, 1]);
             stop.store(true, Ordering::Relaxed);
             scribbler.join().unwrap();
@@ -392,7 +393,7 @@ fn a_rank_that_dies_holding_a_buffer_is_named_to_all() {
         assert_eq!(error.code(), FailureCode::RankLost, "{error}");
         assert!(error.to_string().contains("rank 2"), "{error}");
     }
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < LONG);
     assert_eq!(world.engines[0].status().attached, [0, 1]);
 }
 

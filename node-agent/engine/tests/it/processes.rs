@@ -168,7 +168,7 @@ fn an_engine_killed_hard_is_noticed_everywhere_in_time() {
         // Its own rank hears it from the socket.
         assert!(matches!(clients[2].barrier(), Err(Error::EngineLost)));
     });
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
     for engine in &mut engines[..2] {
         let (code, text) = engine.end();
         assert_eq!(code, Some(i32::from(node_agent_ipc::PEER_LOST_STATUS)), "{text}");
@@ -203,7 +203,7 @@ fn a_rank_killed_hard_ends_the_others_with_its_name() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("rank lost") && said.contains(word), "{said}");
     }
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
 }
 
 /// Ranks of one server reduce in shared memory by themselves: whatever a rank was in the middle of when it was killed, the
@@ -246,7 +246,7 @@ fn a_rank_killed_in_the_middle_of_a_tile_is_named_to_the_others() {
             assert_eq!(output.status.code(), Some(1), "round {round}, {moment:?}: {said}");
             assert!(said.contains("rank lost") && said.contains(&word), "round {round}, {moment:?}: {said}");
         }
-        assert!(start.elapsed() < Duration::from_secs(5), "round {round}: {:?}", start.elapsed());
+        assert!(start.elapsed() < LONG, "round {round}: {:?}", start.elapsed());
         // The board that the ranks share stays for the job's life.
         let start = Instant::now();
         while open_files(&engines[0]) > before + 1 {

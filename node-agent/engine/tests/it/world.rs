@@ -44,7 +44,7 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         socket: room.join(format!("engine{node}.sock")),
         control: room.join(format!("engine{node}.control")),
         connect_timeout_ms: 20_000,
-        op_timeout_ms: 30_000,
+        op_timeout_ms: 120_000,
         checksum: false,
         reproducible: true,
         algorithm: None,
