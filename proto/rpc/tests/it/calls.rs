@@ -31,11 +31,14 @@ async fn a_panic_costs_its_own_call_only() {
 #[tokio::test]
 async fn a_deadline_ends_the_call_on_both_sides() {
     let world = world().await;
-    let client = world.client(&node()).with_timeout(Duration::from_millis(300));
-    let error = check(&client, "never").await.unwrap_err();
+    // Connected before the time of the call begins.
+    let client = world.client(&node());
+    check(&client, "").await.unwrap();
+    let error = check(&client.with_timeout(Duration::from_secs(3)), "never").await.unwrap_err();
     assert_eq!((error.class, error.exit_code()), (ErrorClass::Timeout, 7));
-    world.probe.entered.notified().await;
-    world.probe.dropped.notified().await;
+    for seen in [&world.probe.entered, &world.probe.dropped] {
+        tokio::time::timeout(SOON, seen.notified()).await.unwrap();
+    }
 
     let mut request = tonic::Request::new(HealthCheckRequest { service: "never".to_owned() });
     request.set_timeout(Duration::from_millis(50));
@@ -46,11 +49,15 @@ async fn a_deadline_ends_the_call_on_both_sides() {
 #[tokio::test]
 async fn a_stream_outlives_the_default_deadline() {
     let world = world().await;
-    let client = world.client(&node()).with_timeout(Duration::from_millis(200));
-    let mut watch =
-        HealthClient::new(client).watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    let client = world.client(&node());
+    check(&client, "").await.unwrap();
+    let mut watch = HealthClient::new(client.with_timeout(Duration::from_secs(3)))
+        .watch(HealthCheckRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
     assert!(watch.message().await.unwrap().is_some());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
     world.probe.go_on.notify_one();
     assert!(watch.message().await.unwrap().is_some());
 }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use proto_rpc::{Client, ErrorClass, Identity, Revoked, Subject};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -25,11 +25,9 @@ async fn a_live_connection_ends_and_the_next_is_refused_by_name() {
     let other = Identity::node("n1").unwrap();
     let clients = [world.client(&node()), world.client(&other)];
     let (mut first, mut second) = (watch(&clients[0]).await, watch(&clients[1]).await);
-    let begin = Instant::now();
     world.revocations.set(1, revoked(Subject::Node("n0".to_owned())));
-    let ended = tokio::time::timeout(Duration::from_secs(2), first.message()).await;
+    let ended = tokio::time::timeout(SOON, first.message()).await;
     assert!(ended.unwrap().is_err(), "the stream broke");
-    assert!(begin.elapsed() < Duration::from_secs(2));
     counted(&world.metrics, "revoked", 1).await;
     let error = check(&clients[0], "").await.unwrap_err();
     assert_eq!((error.class, error.reason.as_str()), (ErrorClass::Unauthenticated, "CERTIFICATE_REVOKED"));
@@ -48,12 +46,12 @@ async fn a_live_connection_ends_and_the_next_is_refused_by_name() {
 #[tokio::test]
 async fn a_connection_ends_with_its_certificate() {
     let world = world().await;
-    let then = SystemTime::now() + Duration::from_secs(2) - proto_rpc::ca::LEAF_LIFETIME;
+    let then = SystemTime::now() + Duration::from_secs(5) - proto_rpc::ca::LEAF_LIFETIME;
     let slot = issue(&world.ca, &node(), then);
     let ends = slot.certificate().unwrap().not_after;
     let credentials = proto_rpc::Credentials::new(world.trust()).with_certificate(slot);
     let mut open = watch(&client(&[world.tcp()], &credentials)).await;
-    assert!(tokio::time::timeout(Duration::from_secs(5), open.message()).await.unwrap().is_err());
+    assert!(tokio::time::timeout(SOON, open.message()).await.unwrap().is_err());
     assert!(SystemTime::now() >= ends, "not before its end");
     counted(&world.metrics, "expired", 1).await;
 }

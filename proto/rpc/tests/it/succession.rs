@@ -78,7 +78,7 @@ async fn a_whole_succession_locks_nobody_out_but_the_retired() {
     };
     let (mut first, mut second) = (watch(&behind).await, watch(&renewed).await);
     stand(&world, &authority, Standing::alone(again(&new)));
-    let ended = tokio::time::timeout(Duration::from_secs(2), first.message()).await;
+    let ended = tokio::time::timeout(SOON, first.message()).await;
     assert!(ended.unwrap().is_err(), "the stream of a retired certificate goes on");
     counted(&world.metrics, "authority-retired", 1).await;
     let error = check(&behind, "").await.unwrap_err();
