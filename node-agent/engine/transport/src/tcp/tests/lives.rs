@@ -180,7 +180,7 @@ fn a_dial_that_hangs_is_made_anew_until_somebody_answers() {
         Wiring::Waiting(missing) => missing[0].2.as_deref() == Some("no answer"),
         _ => false,
     };
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + SOON;
     while !unanswered(&end) {
         assert!(Instant::now() < deadline);
         end.poll(Some(Duration::from_millis(10)), &mut log).unwrap();
@@ -191,7 +191,7 @@ fn a_dial_that_hangs_is_made_anew_until_somebody_answers() {
     let freed = Instant::now();
     listener.set_nonblocking(true).unwrap();
     let hello = loop {
-        assert!(freed.elapsed() < Duration::from_secs(10));
+        assert!(freed.elapsed() < SOON);
         end.poll(Some(Duration::from_millis(5)), &mut log).unwrap();
         let Ok((stream, _)) = listener.accept() else { continue };
         stream.set_nonblocking(false).unwrap();
@@ -201,7 +201,7 @@ fn a_dial_that_hangs_is_made_anew_until_somebody_answers() {
             break hello;
         }
     };
-    assert!(freed.elapsed() < Duration::from_millis(900), "a kernel would have taken a second and more");
+    // The kernel's own next try would be of the first attempt still.
     assert!(u32::from_le_bytes(hello[24..28].try_into().unwrap()) >= 2, "an attempt of its own generation");
     drop((fill, first));
 }
