@@ -22,6 +22,11 @@ const RAILS: u16 = 4;
 /// Who begins with whom, by round.
 const ROUNDS: [(u16, u16); 3] = [(0, 1), (1, 2), (2, 0)];
 const NODES: u16 = 3;
+/// How long partners wait for each other: far longer than the test, or a busy machine, stops one of them. An undisturbed turn ends when
+/// it is over.
+const TURN: Duration = Duration::from_secs(10);
+/// For all turns; more than one share of each and one at the end.
+const GIVEN: Duration = Duration::from_secs(60);
 
 /// The words of the next line that was said; none at the end.
 fn listen(from: &mut impl BufRead) -> Vec<String> {
@@ -47,7 +52,7 @@ fn a_node() {
         attempt: 1,
         traffic_class: 26 << 2 | 2,
         rails: (0..RAILS).map(|rail| Rail { rail, address, device: None }).collect(),
-        limits: Limits::default(),
+        limits: Limits { turn: TURN, ..Limits::default() },
     })
     .unwrap();
     let shown: Vec<String> = own.endpoints().iter().map(ToString::to_string).collect();
@@ -64,7 +69,7 @@ fn a_node() {
         (first == node || second == node).then_some(RoundPart { round, peer, first: first == node })
     };
     let turns: Vec<RoundPart> = (0..).zip(ROUNDS).filter_map(turn).collect();
-    let end = Instant::now() + Duration::from_secs(8);
+    let end = Instant::now() + GIVEN;
     let report = own.run(0, &peers, &turns, end);
     let mut text = String::new();
     for pair in &report.pairs {
