@@ -433,8 +433,8 @@ async fn a_revoked_agent_says_what_to_do_keeps_its_jobs_and_joins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_is_renewed_at_half_its_life() {
-    let mut controller = Controller::with_leaves_of(Duration::from_secs(4)).await;
+async fn a_certificate_is_renewed_when_half_of_its_life_is_over() {
+    let mut controller = Controller::with_due_certificates(2).await;
     let _server = Server::new(&controller);
     controller.registered().await;
     let deadline = std::time::Instant::now() + crate::support::LIMIT;

@@ -31,13 +31,18 @@ use tonic::{Request, Response, Status, Streaming, service::Routes};
 
 use crate::support::LIMIT;
 
+/// Of an agent's certificate, and more than half of that.
+const LIFE: Duration = Duration::from_secs(24 * 3600);
+const PAST_HALF: Duration = Duration::from_secs(13 * 3600);
+
 type Outgoing = mpsc::Sender<Result<v1::ControllerMessage, Status>>;
 
 struct Shared {
     ca: Ca,
     token: Mutex<Option<String>>,
     joins: Mutex<u32>,
-    leaf_lifetime: Duration,
+    /// How many of the certificates that are issued next are due to be renewed at once.
+    due: Mutex<u32>,
     renewals: Mutex<u32>,
     stream: Mutex<Option<Outgoing>>,
     heard: mpsc::UnboundedSender<Body>,
@@ -63,7 +68,10 @@ impl Service {
     fn issue(&self, csr: &str, node: &str) -> Result<Response<v1::JoinResponse>, Status> {
         let identity = Identity::node(node).unwrap();
         let now = self.0.revocations.get().issue_time(&identity, SystemTime::now());
-        let issued = self.0.ca.issue(csr, &identity, self.0.leaf_lifetime, now).unwrap();
+        let mut due = self.0.due.lock().unwrap();
+        let age = if *due > 0 { PAST_HALF } else { Duration::ZERO };
+        *due = due.saturating_sub(1);
+        let issued = self.0.ca.issue(csr, &identity, LIFE, now - age).unwrap();
         Ok(Response::new(v1::JoinResponse {
             certificate_pem: issued.chain_pem,
             ca_pem: self.0.ca.certificate_pem().to_owned(),
@@ -148,10 +156,11 @@ impl AgentService for Service {
 
 impl Controller {
     pub async fn start() -> Self {
-        Self::with_leaves_of(Duration::from_secs(3600)).await
+        Self::with_due_certificates(0).await
     }
 
-    pub async fn with_leaves_of(leaf_lifetime: Duration) -> Self {
+    /// One whose first so many certificates are past the half of their life, so that they are to be renewed at once.
+    pub async fn with_due_certificates(due: u32) -> Self {
         let room = tempfile::tempdir().unwrap();
         let ca = Ca::create("test", SystemTime::now(), CA_LIFETIME).unwrap();
         let (pin, token) = (ca.pin().to_string(), Token::generate(TokenKind::Join).unwrap().reveal());
@@ -160,7 +169,7 @@ impl Controller {
             ca,
             token: Mutex::new(Some(token.clone())),
             joins: Mutex::default(),
-            leaf_lifetime,
+            due: Mutex::new(due),
             renewals: Mutex::default(),
             stream: Mutex::default(),
             heard: sender,

@@ -176,7 +176,7 @@ class Watches(unittest.TestCase):
             chunked(SYNCED, event("a", 6), end=False),
         ]
         with Server(lambda asked, number: answers[number - 1]) as server, client(server.port) as api:
-            with mock.patch.object(_watch, "SILENT", 0.5), api.jobs.watch(timeout=30) as watch:
+            with mock.patch.object(_watch, "SILENT", 5), api.jobs.watch(timeout=120) as watch:
                 self.assertEqual(shown(watch, 3), ["PUT:4", "SYNCED", "PUT:6"])
         self.assertEqual([after(asked) for asked in server.asked], ["0", "0", "5"])
 
