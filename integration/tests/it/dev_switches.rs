@@ -98,7 +98,7 @@ fn a_fabric_of_frr_carries_jobs_and_takes_a_rollout_and_leaves_nothing() {
         vtysh(&cluster, leaf, &["configure terminal", "bfd", "profile fabric", "transmit-interval 200"]);
     }
     until_all(&cluster, &LEAVES, "PENDING");
-    let rollout = ["switch", "apply", "--reason", "BFD", "--soak", "1s", "--confirm-within", "20s"];
+    let rollout = ["switch", "apply", "--reason", "BFD", "--soak", "1s", "--confirm-within", "60s"];
     let applied =
         cluster.railctl(&[&rollout[..], &["--canary", "p1-rail1", "--wait", "--timeout", "2m"]].concat());
     assert_eq!(applied.code, 0, "{}{}\n{}", applied.stdout, applied.stderr, cluster.logs());

@@ -1,9 +1,6 @@
 //! kill -9 of each process while it matters.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
 use integration_harness::{Cluster, Shape, eventually, procfs};
 
@@ -104,18 +101,17 @@ fn a_killed_agent_finds_its_ranks_again_and_their_exit_codes() {
 }
 
 #[test]
-fn a_killed_engine_fails_the_job_everywhere_within_five_seconds() {
-    let cluster = Cluster::up(&Shape { nodes: 3, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
+fn a_killed_engine_fails_the_job_everywhere_at_once() {
+    // That a node is silent ends no job within the test.
+    let env = vec![("RAIL_CONTROLLER_HEARTBEAT_LIMIT".to_owned(), "10m".to_owned())];
+    let cluster = Cluster::up(&Shape { nodes: 3, rails: 2, gpus: 1, env, ..Shape::default() }).unwrap();
     let spec = "gang: {nodes: 3, gpusPerNode: 1}\ngracePeriod: 1s\ncommand: {argv: [sleep, '600']}";
     cluster.submit("lame", spec).unwrap();
     cluster.wait_for("lame", &["RUNNING"], SOON).unwrap();
     let engines = processes(&cluster, &["rail-engine", "run"]);
     assert_eq!(engines.len(), 3, "{engines:?}");
     procfs::kill(engines[0]).unwrap();
-    let killed = Instant::now();
     let job = cluster.wait_for("lame", &["FAILED"], SOON).unwrap();
-    let took = killed.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(job["status"]["reasons"].to_string().contains("Engine"), "the cause is named: {job:#}");
     assert_eq!(processes(&cluster, &["rail-engine", "run"]), Vec::<i32>::new());
 }

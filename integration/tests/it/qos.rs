@@ -23,7 +23,7 @@ fn profile(cluster: &Cluster, name: &str, text: &str) -> String {
 }
 
 fn roll_out(cluster: &Cluster, file: &str) -> integration_harness::Answer {
-    let quick = ["--soak", "1s", "--confirm-within", "10s", "--wait", "--timeout", "2m"];
+    let quick = ["--soak", "1s", "--confirm-within", "60s", "--wait", "--timeout", "2m"];
     let mut arguments = vec!["qos", "apply", "-f", file];
     arguments.extend(quick);
     cluster.railctl(&arguments)

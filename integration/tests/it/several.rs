@@ -80,7 +80,7 @@ impl World {
             return None;
         }
         let etcd = Etcd::start(1, &[]).unwrap();
-        let flags = ["--store", "etcd", "--etcd-endpoints", &etcd.endpoints(), "--heartbeat-limit", "5s"];
+        let flags = ["--store", "etcd", "--etcd-endpoints", &etcd.endpoints(), "--heartbeat-limit", "60s"];
         let controllers = Controllers::start(controllers, &flags).unwrap();
         let runtime = Runtime::new().unwrap();
         let all: Vec<usize> = (0..controllers.count()).collect();
