@@ -273,7 +273,8 @@ async fn history_is_compacted_and_a_gone_etcd_is_told_soon() {
     let Some(mut etcd) = RealEtcd::start(&[]) else { return };
     let mut options = etcd.options();
     options.keep_history = Some(Duration::from_secs(1));
-    options.deadline = Duration::from_millis(300);
+    // An etcd that is slow to answer is waited for; one that refuses connections is soon given up.
+    options.deadline = Duration::from_secs(30);
     options.patience = Duration::from_millis(600);
     let store = open(options).await;
     let first = store.put("h".into(), "1".into()).await.unwrap();
@@ -296,7 +297,7 @@ async fn history_is_compacted_and_a_gone_etcd_is_told_soon() {
     let begin = Instant::now();
     let error = store.put("h".into(), "3".into()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }), "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     assert!(store.status().await.is_err());
     etcd.restart();
     until_writable(&store).await;

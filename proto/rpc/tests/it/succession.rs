@@ -5,7 +5,7 @@ use crate::support::*;
 use proto_rpc::ca::{CA_LIFETIME, LEAF_LIFETIME};
 use proto_rpc::tls::Trust;
 use proto_rpc::{Authority, Ca, CaPin, Credentials, ErrorClass, Identity, Standing, TrustSlot};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
