@@ -107,7 +107,7 @@ fn servers_are_named_in_ranges_and_drained(cluster: &Cluster) {
     let file = cluster.job("holds", "echo begun; exec sleep 1000");
     cluster.ok(&["submit", &file]);
     cluster.ok(&["wait", "job/holds", "--for", "started", "--timeout", "60s"]);
-    let (code, _, err) = cluster.run(&["node", "drain", "n0", "--timeout", "200ms"]);
+    let (code, _, err) = cluster.run(&["node", "drain", "n0", "--timeout", "8s"]);
     assert!(code == 7 && err.contains("1 job (dev/holds)"), "{code} {err}");
     // It is queued again, and waits: both servers are needed.
     cluster.ok(&["node", "drain", "n0", "--reason", "fan", "--requeue", "--timeout", "60s"]);
