@@ -1,10 +1,20 @@
 //! Every denial that should be recorded is looked for in the audit log, or in the counter of refusals.
 
-use std::{collections::BTreeMap, io::Read as _, io::Write as _, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::Read as _,
+    io::Write as _,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
 use crate::{caller::From, exec::call, model::Step, report::Line, verdict::Verdict, world::World};
+
+/// Longest wait for records: denials may wait for one record with their number.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Marks the lines whose denial was neither recorded nor counted.
 ///
@@ -14,33 +24,43 @@ pub async fn check(world: &World, lines: Vec<&mut Line>) -> Result<(), String> {
     if lines.is_empty() {
         return Ok(());
     }
-    // Denials that waited for one record with their number have it by then.
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let begin = Instant::now();
+    let mut missing = missing(world, &lines).await?;
+    while missing.iter().any(Option::is_some) && begin.elapsed() < PATIENCE {
+        tokio::time::sleep(AGAIN).await;
+        missing = self::missing(world, &lines).await?;
+    }
+    for (line, missing) in lines.into_iter().zip(missing) {
+        if let Some(text) = missing {
+            line.verdict = Verdict::GaveWay(text);
+        }
+    }
+    Ok(())
+}
+
+/// For each line what is missing of its denial; nothing if it was recorded or counted.
+async fn missing(world: &World, lines: &[&mut Line]) -> Result<Vec<Option<String>>, String> {
     let recorded = recorded(world).await?;
     let counted = counted(world);
     let mut wanted: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for line in &lines {
+    for line in lines {
         *wanted.entry(key(world, line)).or_default() += 1;
     }
     let made: u64 = wanted.iter().filter(|((who, _), _)| who == "anonymous").map(|(_, made)| made).sum();
     let of_nobody: u64 =
         recorded.iter().filter(|((who, _), _)| who == "anonymous").map(|(_, seen)| seen).sum();
-    for line in lines {
+    let one = |line: &&mut Line| {
         let key = key(world, line);
         let seen = recorded.get(&key).copied().unwrap_or(0);
         let (who, rpc) = &key;
         let fine = seen >= wanted[&key]
             // Nobody's denials share a budget, and a record that stands for several names but one call.
             || who == "anonymous" && (of_nobody >= made || counted.get(rpc).is_some_and(|count| *count >= wanted[&key]));
-        if !fine {
-            let text = format!(
-                "refused, but of {} calls of {rpc} by {who} {seen} are in the audit log",
-                wanted[&key]
-            );
-            line.verdict = Verdict::GaveWay(text);
-        }
-    }
-    Ok(())
+        (!fine).then(|| {
+            format!("refused, but of {} calls of {rpc} by {who} {seen} are in the audit log", wanted[&key])
+        })
+    };
+    Ok(lines.iter().map(one).collect())
 }
 
 /// Who calls what, as records name them.

@@ -362,12 +362,12 @@ async fn gpus(world: &World) -> Result<Verdict, String> {
 async fn shared(world: &World) -> Result<Verdict, String> {
     let by = world.person(From::User);
     let exclude = json!({
-        "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "command": {"argv": ["/bin/sh", "-c", "id -u; sleep 3"]},
-        "placement": {"exclude": BESIDE_ALPHA},  "timeLimit": "60s", "rails": {"none": true},
+        "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "command": {"argv": ["/bin/sh", "-c", "id -u; sleep 60"]},
+        "placement": {"exclude": BESIDE_ALPHA},  "timeLimit": "900s", "rails": {"none": true},
     });
     let theirs = json!({
-        "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "command": {"argv": ["/bin/sh", "-c", "id -u; sleep 8"]},
-        "placement": {"exclude": BESIDE_ALPHA},  "timeLimit": "60s", "rails": {"none": true},
+        "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "command": {"argv": ["/bin/sh", "-c", "id -u; sleep 600"]},
+        "placement": {"exclude": BESIDE_ALPHA},  "timeLimit": "900s", "rails": {"none": true},
     });
     submit(&world.ann, json!({"metadata": {"name": "beside-alpha"}, "spec": theirs})).await?;
     until(&world.ann, "beside-alpha", &["RUNNING"], PATIENCE).await?;

@@ -2,6 +2,10 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -33,6 +37,10 @@ const PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 /// Times that each packet is sent.
 const TIMES: usize = 20;
+/// Longest wait for the first answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the prober serves before it looks whether that is enough.
+const SERVES: Duration = Duration::from_millis(100);
 
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
@@ -75,34 +83,47 @@ fn sent(what: Recorded) -> Result<Verdict, String> {
     let to = *prober.endpoints().first().ok_or("the prober has no endpoint")?;
     let peer = socket(PEER)?;
     let peers = vec![Peer { node: 1, rails: vec![peer.local_addr().map_err(text)?] }];
+    let over = Arc::new(AtomicBool::new(false));
+    let enough = Arc::clone(&over);
     let serving = thread::spawn(move || {
-        let now = Instant::now();
-        prober.run(0, &peers, &[], now);
-        prober.serve(now + Duration::from_millis(1_500));
+        prober.run(0, &peers, &[], Instant::now());
+        while !enough.load(Ordering::Relaxed) {
+            prober.serve(Instant::now() + SERVES);
+        }
     });
+    let made = attempt(what, to, &peer);
+    over.store(true, Ordering::Relaxed);
+    serving.join().map_err(|_| "the prober panicked".to_owned())?;
+    let (bytes, most) = made?;
+    Ok(held_if(bytes <= most, || format!("{bytes} bytes came back for {TIMES} packets; {most} are due")))
+}
+
+/// Bytes that came back from the prober at `to`, and how many are due.
+fn attempt(what: Recorded, to: SocketAddr, peer: &UdpSocket) -> Result<(usize, usize), String> {
     let packet = |job: &str, sequence: u32, body: Body| {
         let packet = Packet { from: 1, to: 0, round: 0, nonce: 5, sequence, body };
         packet.encode(&Seal::new(&KEY, job, 1)).to_vec()
     };
     let large = packet("job", 2, Body::Ask { reply: 9_000 });
-    // What is answered at all is answered to the peer; else the rest would prove nothing.
     let times = |from: &UdpSocket, packet: &[u8]| {
         (0..TIMES).for_each(|_| drop(from.send_to(packet, to)));
         heard(from)
     };
+    // What is answered at all is answered to the peer; else the rest would prove nothing.
+    // It is asked once, so that no later answer to that is taken for one to what is recorded.
     peer.send_to(&packet("job", 1, Body::Ask { reply: 0 }), to).map_err(text)?;
-    let answered = heard(&peer);
+    let begin = Instant::now();
+    while heard(peer) == 0 {
+        if begin.elapsed() > PATIENCE {
+            return Err("the prober answers nobody".to_owned());
+        }
+    }
     let stranger = socket(STRANGER)?;
-    let (bytes, most) = match what {
+    Ok(match what {
         Recorded::Elsewhere => (times(&stranger, &packet("job", 1, Body::Ask { reply: 0 })), 0),
         Recorded::Amplified => (times(&stranger, &large), 0),
-        Recorded::Repeated => (times(&peer, &large), 9_000),
-        Recorded::OtherJob => (times(&peer, &packet("other", 7, Body::Ask { reply: 9_000 })), 0),
-        Recorded::Garbage => (times(&peer, &[0x5a; 64]), 0),
-    };
-    serving.join().map_err(|_| "the prober panicked".to_owned())?;
-    if answered == 0 {
-        return Err("the prober answers nobody".to_owned());
-    }
-    Ok(held_if(bytes <= most, || format!("{bytes} bytes came back for {TIMES} packets; {most} are due")))
+        Recorded::Repeated => (times(peer, &large), 9_000),
+        Recorded::OtherJob => (times(peer, &packet("other", 7, Body::Ask { reply: 9_000 })), 0),
+        Recorded::Garbage => (times(peer, &[0x5a; 64]), 0),
+    })
 }

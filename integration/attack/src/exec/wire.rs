@@ -123,7 +123,8 @@ impl Gate {
     /// Whether its administrator is served, on a connection of their own, and how fast.
     async fn serves(&self) -> Result<Duration, String> {
         let begin = Instant::now();
-        let client = self.controllers.client(&[0], &ClientOptions::default())?;
+        let patient = ClientOptions { connect_timeout: SERVED, ..ClientOptions::default() };
+        let client = self.controllers.client(&[0], &patient)?;
         let answer = call::call(&client, "rail.v1.HealthService/GetHealth", &json!({})).await?;
         match answer.error {
             None => Ok(begin.elapsed()),
@@ -260,8 +261,10 @@ async fn opened(place: &Target, bytes: &[u8], within: Duration, answer: bool) ->
 
 /// Most that a flood may cost the controller.
 const GROWTH_MIB: u64 = 64;
-/// Others are served within this while it goes on.
-const SERVED: Duration = Duration::from_secs(4);
+/// A flood ends after so long, and what is malformed is waited for.
+const LASTS: Duration = Duration::from_secs(12);
+/// Others are served within this, which is while it goes on, and before their own patience ends.
+pub const SERVED: Duration = Duration::from_secs(9);
 
 async fn flooded(gate: &Gate, flood: Flood) -> Result<Verdict, String> {
     let before = gate.rss_mib();
@@ -278,7 +281,7 @@ async fn flooded(gate: &Gate, flood: Flood) -> Result<Verdict, String> {
         // What is left of the answers.
         let _ = ended(&mut stream, Duration::from_millis(500), false).await;
     };
-    let (_, served) = tokio::join!(timeout(Duration::from_secs(8), send), async {
+    let (_, served) = tokio::join!(timeout(LASTS, send), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         gate.serves().await
     });
@@ -357,7 +360,7 @@ async fn malformed(gate: &Gate, what: Malformed) -> Result<Verdict, String> {
             }
         }
     };
-    let over = timeout(Duration::from_secs(8), read).await.is_ok();
+    let over = timeout(LASTS, read).await.is_ok();
     let served = gate.serves().await?;
     let refused = over || seen.refused();
     Ok(held_if(refused && served <= SERVED, || format!("{seen:?}, connection ended: {over}")))
