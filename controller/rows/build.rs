@@ -5,7 +5,8 @@ use std::{env, fs, path::PathBuf};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 
-const FILES: [&str; 8] = ["common", "job", "node", "fabric", "tenant", "switch", "audit", "controller"];
+const FILES: [&str; 9] =
+    ["common", "job", "node", "fabric", "tenant", "switch", "audit", "usage", "controller"];
 /// What holds secrets is printed by hand (`src/hidden.rs`).
 const HIDDEN: [&str; 5] = [
     ".rail.store.v1.Values",

@@ -13,6 +13,17 @@ pub(crate) fn duration_or_never(text: &str) -> Result<Wait, String> {
     if text == "never" { Ok(Wait(None)) } else { duration(text).map(|time| Wait(Some(time))) }
 }
 
+/// How long something is kept: days, hours, or less; or for ever.
+pub(crate) fn kept_or_never(text: &str) -> Result<Wait, String> {
+    if text == "never" {
+        return Ok(Wait(None));
+    }
+    let kept = rest(text).ok().filter(|kept| !kept.is_zero()).map_or_else(|| duration(text), Ok);
+    kept.map(|kept| Wait(Some(kept))).map_err(|_| {
+        format!("'{text}' is not how long something is kept; write for example 400d, 720h, 30m or never")
+    })
+}
+
 pub(crate) fn duration_or_none(text: &str) -> Result<Wait, String> {
     if text == "none" { Ok(Wait(None)) } else { duration(text).map(|time| Wait(Some(time))) }
 }

@@ -9,8 +9,8 @@ use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::{
     arg_values::{
-        Wait, advertised, duration, duration_or_never, duration_or_none, listen, log_format, long_jobs,
-        objective, rest,
+        Wait, advertised, duration, duration_or_never, duration_or_none, kept_or_never, listen, log_format,
+        long_jobs, objective, rest,
     },
     key_args::{CaLife, CaRenewals, KeyArgs},
     limit_args::LimitArgs,
@@ -396,8 +396,17 @@ pub struct Run {
     pub resize_after: Wait,
     /// Jobs that have ended are deleted after this time, for example 720h, unless others still wait for them; `never`: they stay until
     /// somebody deletes them.
-    #[arg(long, env = "RAIL_CONTROLLER_ENDED_JOBS_RETENTION", default_value = "never", value_parser = duration_or_never)]
+    #[arg(long, env = "RAIL_CONTROLLER_ENDED_JOBS_RETENTION", default_value = "never", value_parser = kept_or_never)]
     pub ended_jobs_retention: Wait,
+    /// Usage records (`railctl usage`) are dropped after this time, whatever became of the job, for example 400d; `never`: while there are no
+    /// more than --usage-records.
+    #[arg(long, env = "RAIL_CONTROLLER_USAGE_RETENTION", default_value = "400d", value_parser = kept_or_never)]
+    pub usage_retention: Wait,
+    /// Usage records that are kept at most, one for each attempt of a job; beyond that the oldest of the tenant that has the most go. A
+    /// million take about 0.5 GB of memory.
+    #[arg(long, env = "RAIL_CONTROLLER_USAGE_RECORDS", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u32).range(1000..=20_000_000))]
+    pub usage_records: u32,
     /// Measure the rails of each gang of two nodes and more before its ranks start: MTU end to end, DSCP as received, loss,
     /// bandwidth, swapped rails. `warn` starts them whatever is found, and the job says what; `require` starts none that is not
     /// certified, uses rails that are swapped as they are cabled, and replaces nodes that are named otherwise where the job lets nodes be
@@ -520,6 +529,8 @@ mod tests {
             "3d:8:100",
             "--user-priority",
             "-5",
+            "--ended-jobs-retention",
+            "720h",
             "--audit-records",
             "1000",
             "--audit-denials",
@@ -533,6 +544,13 @@ mod tests {
         assert_eq!(run.head_start, Wait(Some(Duration::from_secs(12 * 3600))));
         assert_eq!(run.long_jobs.map(|limit| limit.to_string()).as_deref(), Some("72h:8:100"));
         assert_eq!((run.user_priority, run.tenant_admin_priority), (-5, 0));
+        assert_eq!(run.ended_jobs_retention, Wait(Some(Duration::from_secs(720 * 3600))));
+        assert_eq!(
+            (run.usage_retention, run.usage_records),
+            (Wait(Some(Duration::from_secs(400 * 86_400))), 1_000_000)
+        );
+        assert_eq!(kept_or_never("30m"), Ok(Wait(Some(Duration::from_secs(1800)))));
+        assert!(["0", "", "soon", "9999d"].iter().all(|bad| kept_or_never(bad).is_err()));
         assert_eq!((run.audit_records, run.audit_mib), (1000, 128));
         assert_eq!((run.audit_denials, run.audit_denials_mib), (500, 64));
         assert_eq!(run.tenant_name_quarantine, Duration::from_secs(30 * 86_400));

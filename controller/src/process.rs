@@ -136,6 +136,8 @@ pub(crate) fn options(
     options.config.heartbeat_limit = run.heartbeat_limit;
     options.config.resize_after = run.resize_after.0;
     options.config.ended_retention = run.ended_jobs_retention.0;
+    options.config.usage_retention = run.usage_retention.0;
+    options.config.max_usage = run.usage_records as usize;
     options.config.certification = run.certification.into();
     options.config.rail_protection = run.rail_protection.into();
     options.config.isolation = run.isolation.into();

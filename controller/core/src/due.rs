@@ -224,7 +224,8 @@ impl Step<'_> {
         for hash in tokens {
             self.state.remove::<TokenRecord>(&hash);
         }
-        self.purge_tombstones(left);
+        let left = left - self.purge_tombstones(left);
+        self.purge_usage(left);
         for uid in jobs {
             self.state.set_job(uid, None);
         }

@@ -72,6 +72,7 @@ pub use controller_state::{
         records::{self, Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord},
         switch_rollout::BUILT_IN_PROFILE,
         switches::SwitchObserved,
+        usage::{UsageEnd, UsageKey, UsageRecord, UsageRequest, UsageSize},
     },
     tables::load,
     view::{
@@ -91,6 +92,10 @@ pub use controller_state::{
             switch_show,
         },
         tenant::{figures, queues::QueueUsage, tenants::TenantImpact},
+        usage::{
+            list::{UsageBudget, UsageFilter, UsagePage, UsagePosition},
+            sum::{UsageAmount, UsageBy, UsageGroup, UsageSum, UsageSums},
+        },
     },
 };
 pub use event::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use controller_core::{
     AttachedWrite, Attempt, AuditRow, BadAudit, DecisionRow, DeletedKey, Key, RequestRecord, RestingName,
-    TokenRecord, Tombstone, Write, webhooks::Delivery,
+    TokenRecord, Tombstone, UsageRecord, Write, webhooks::Delivery,
 };
 use controller_rows::{FieldErrors, packed, v1 as row};
 use controller_store::{KeyValue, Op};
@@ -41,6 +41,7 @@ pub fn op(write: &Write) -> Op {
         Write::PutValues(values) => put::<row::Values, _>(key, values),
         Write::PutWebhook(webhook) => put::<row::Webhook, _>(key, webhook),
         Write::PutDelivery(delivery) => put::<row::Delivery, _>(key, delivery),
+        Write::PutUsage(record) => put::<row::Usage, _>(key, record),
         Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
         Write::PutDrain(drain) => put::<row::RailDrain, _>(key, drain),
         Write::PutQos(rollout) => put::<row::QosRollout, _>(key, rollout),
@@ -67,6 +68,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteValues(_)
         | Write::DeleteWebhook(..)
         | Write::DeleteDelivery(..)
+        | Write::DeleteUsage(..)
         | Write::DeleteFabric
         | Write::DeleteDrain(_)
         | Write::DeleteRequest(..)
@@ -212,6 +214,14 @@ pub fn delivery(kv: &KeyValue) -> Result<Delivery, CorruptError> {
         let (tenant, name, seq) = delivery.key();
         keys::of(&Key::Delivery(tenant, name, seq))
     })
+}
+
+/// What an attempt of a job held.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
+pub fn usage(kv: &KeyValue) -> Result<UsageRecord, CorruptError> {
+    at_home::<row::Usage, _>(kv, |record: &UsageRecord| keys::of(&Key::Usage(record.uid, record.attempt)))
 }
 
 /// The stored fabric document, compressed or not.

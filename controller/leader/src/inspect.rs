@@ -12,7 +12,7 @@ use crate::{error::StartError, keys, leader, migrate, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 31] = [
+const KINDS: [(&str, &str); 32] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -29,6 +29,7 @@ const KINDS: [(&str, &str); 31] = [
     (keys::CONFIGS, "configs"),
     (keys::WEBHOOKS, "webhooks"),
     (keys::DELIVERIES, "deliveries of webhooks"),
+    (keys::USAGE, "usage records"),
     (keys::REQUESTS, "request ids"),
     (keys::JOIN_TOKENS, "join tokens"),
     (keys::USER_TOKENS, "API tokens"),

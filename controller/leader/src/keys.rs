@@ -54,6 +54,8 @@ pub const SECRETS: &str = "/rail/v1/secrets/";
 pub const CONFIGS: &str = "/rail/v1/configs/";
 /// What waits to be sent by webhooks, `<tenant>/<name>/<number>`.
 pub const DELIVERIES: &str = "/rail/v1/deliveries/";
+/// What attempts of jobs held, `<job uid>/<attempt>`.
+pub const USAGE: &str = "/rail/v1/usage/";
 /// Prefix of the ids of requests that made a job, which are at `<tenant>/<id>`.
 pub const REQUESTS: &str = "/rail/v1/requests/";
 /// Prefix of join tokens, which are at `<hash>`, in hex.
@@ -104,6 +106,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Switch(name) => switch(name),
         Key::Reservation(name) => reservation(name),
         Key::Schedule(tenant, name) => schedule(tenant, name),
+        Key::Usage(uid, attempt) => format!("{USAGE}{uid}/{attempt:08x}").into(),
         Key::Values(id) => values(id),
         Key::Webhook(tenant, name) => webhook(tenant, name),
         Key::Delivery(tenant, name, seq) => format!("{DELIVERIES}{tenant}/{name}/{seq:016x}").into(),
@@ -278,6 +281,7 @@ mod tests {
             CONFIGS,
             WEBHOOKS,
             DELIVERIES,
+            USAGE,
             REQUESTS,
             JOIN_TOKENS,
             USER_TOKENS,

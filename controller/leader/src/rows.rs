@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use controller_core::{
     Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord, Tombstone,
-    webhooks::Delivery,
+    UsageRecord, webhooks::Delivery,
 };
 use controller_rows::{format::Format, migrate as version};
 use controller_store::{KeyValue, RangeRequest, RangeResult, Store, StoreError};
@@ -37,6 +37,7 @@ pub(crate) enum Row {
     Node(Arc<Node>),
     Request(Arc<RequestRecord>),
     Attempt(Arc<Attempt>),
+    Usage(Arc<UsageRecord>),
     /// What there is little of.
     Other(Box<Other>),
     /// Nothing that the core knows of.
@@ -86,6 +87,7 @@ impl Row {
             Self::Node(node) => stored.nodes.push((node, revision)),
             Self::Request(request) => stored.requests.push(request),
             Self::Attempt(attempt) => stored.attempts.push(attempt),
+            Self::Usage(record) => stored.usage.push(record),
             Self::Other(other) => match *other {
                 Other::Fabric(fabric) => stored.fabric = Some((fabric, revision)),
                 Other::Tenant(tenant) => stored.tenants.push((tenant, revision)),
@@ -139,6 +141,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         return Ok(Row::Request(Arc::new(codec::request(kv)?)));
     } else if under(keys::ATTEMPTS) {
         return Ok(Row::Attempt(Arc::new(codec::attempt(kv)?)));
+    } else if under(keys::USAGE) {
+        return Ok(Row::Usage(Arc::new(codec::usage(kv)?)));
     } else if under(keys::TENANTS) {
         Other::Tenant(Arc::new(codec::tenant(kv)?))
     } else if under(keys::RESTING_NAMES) {

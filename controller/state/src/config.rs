@@ -33,6 +33,10 @@ pub struct Config {
     pub request_retention: Duration,
     /// How long jobs that have ended are kept; `None`: until somebody deletes them.
     pub ended_retention: Option<Duration>,
+    /// How long usage records are kept; `None`: while there are no more than `max_usage`.
+    pub usage_retention: Option<Duration>,
+    /// Most usage records; beyond that the oldest of the tenant that has the most go.
+    pub max_usage: usize,
     /// First wait before a requeued job is placed again; doubles with each restart.
     pub requeue_backoff: Duration,
     /// Longest such wait.
@@ -133,6 +137,8 @@ impl Default for Config {
             tenant_admin_priority: 0,
             request_retention: Duration::from_secs(24 * 3600),
             ended_retention: None,
+            usage_retention: Some(Duration::from_secs(400 * 86_400)),
+            max_usage: 1_000_000,
             requeue_backoff: Duration::from_secs(1),
             requeue_backoff_max: Duration::from_secs(60),
             token_lifetime_max: Duration::from_secs(600),

@@ -36,6 +36,7 @@ pub use rows::{
     records::{Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord},
     rollout::QosOrder,
     schedules::{ScheduleEntry, ScheduleKey},
+    usage::{UsageEnd, UsageKey, UsageRecord, UsageRequest, UsageSize},
     webhooks::{Delivery, DeliveryKey, WebhookKey},
     write::{AttachedWrite, Key, Write},
 };

@@ -6,6 +6,7 @@ use controller_state::rows::{
     decisions::DecisionRow,
     deleted::DeletedKey,
     records::{Attempt, RequestRecord, TokenRecord},
+    usage::UsageRecord,
     webhooks::Delivery,
 };
 use prost::Message;
@@ -21,7 +22,7 @@ const KEYS: [&str; 4] =
 /// The first byte chooses the kind of the rest.
 pub fn run(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
-    match kind % 20 {
+    match kind % 21 {
         0 => survives::<v1::Job, Job>(bytes),
         1 => survives::<v1::Node, Node>(bytes),
         2 => survives::<v1::Tenant, Tenant>(bytes),
@@ -41,6 +42,7 @@ pub fn run(data: &[u8]) {
         16 => survives::<v1::Audit, AuditRow>(bytes),
         17 => by_key(bytes),
         19 => survives::<v1::Switch, SwitchConfig>(bytes),
+        20 => survives::<v1::Usage, UsageRecord>(bytes),
         _ => migrated(bytes),
     }
 }

@@ -8,7 +8,7 @@ use controller_core::Write;
 use node_agent_core::Key as Try;
 use proto_model::{Job, JobId, JobUid, NodeName, TenantName};
 
-use crate::audit::Recorded;
+use crate::{audit::Recorded, usage::Usage};
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -39,6 +39,8 @@ pub struct Checks {
     ids: BTreeMap<JobUid, JobId>,
     /// What the audit log says.
     pub recorded: Recorded,
+    /// What attempts held.
+    pub usage: Usage,
     /// When the faults ended.
     pub calm_since: u64,
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use controller_core::{Attempt, Key, Stored, Transition, Write};
-use proto_model::{Job, JobId, JobUid};
+use proto_model::{Job, JobId, JobUid, Timestamp};
 
 /// History and rows together at most; beyond it the alarm is raised and nothing is written until it is taken back.
 pub const SPACE: usize = 640;
@@ -37,6 +37,8 @@ pub struct Body {
     pub writes: Vec<(Key, Write)>,
     /// What it means, for the checks.
     pub transitions: Vec<Transition>,
+    /// When that was decided, by the clock of the controller that sent it.
+    pub time: Timestamp,
 }
 
 /// Why a transaction was not done.
@@ -218,6 +220,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutDrain(drain) => stored.drains.push(Arc::clone(drain)),
             Write::PutRequest(record) => stored.requests.push(Arc::clone(record)),
             Write::PutDecisions(row) => stored.decisions.push(Arc::clone(row)),
+            Write::PutUsage(record) => stored.usage.push(Arc::clone(record)),
             Write::PutToken(record) => stored.tokens.push(Arc::clone(record)),
             Write::PutAudit(row) => stored.audit.push(Ok(Arc::clone(row))),
             _ => {}

@@ -11,7 +11,8 @@
 //! stored or obeyed (C3, A3); quotas hold (C4); ranks start only when Running is stored, and never for a part of a gang
 //! (C5); phases follow their graph, tries only grow (C7); what a standby takes over is what is stored (C9); when the
 //! faults stop, everything settles (C11); processes outlive agents and controllers, nothing is started twice, killed
-//! without being asked for, or left behind (A1, A2, A6); nothing is freed while a process of the attempt lives (A4).
+//! without being asked for, or left behind (A1, A2, A6); nothing is freed while a process of the attempt lives (A4);
+//! each attempt leaves one usage record, in the transaction that frees what it held.
 
 pub mod agent;
 mod audit;
@@ -37,10 +38,12 @@ pub mod settle;
 pub mod shrink;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 pub mod world;
 
 pub use cli::main_from_args;
 pub use config::Config;
 pub use plant::Bug;
 pub use report::{Report, Violation};
+pub use usage::UsageTally;
 pub use world::run;

@@ -46,6 +46,10 @@ bugs! {
     RequestsApart,
     /// Records of attempts are written in a transaction of their own, later.
     AttemptsApart,
+    /// What attempts held is not written.
+    ForgetUsage,
+    /// What attempts held is written in a transaction of its own, later.
+    UsageApart,
     /// That an attempt is being ended is not written.
     ForgetEndings,
     /// Deletions of jobs are not written.

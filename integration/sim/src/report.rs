@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::usage::UsageTally;
+
 /// An invariant does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -42,6 +44,8 @@ pub struct Report {
     pub stopped: u64,
     /// Writes of nodes that are quarantined.
     pub quarantined: u64,
+    /// How usage records compare with what was seen.
+    pub usage: UsageTally,
     /// Every event as a line, if asked for.
     pub story: Vec<String>,
     /// Every row that was stored in the end, if the story was asked for.

@@ -140,6 +140,7 @@ impl World {
     /// The last figures of the report.
     pub fn finish_report(&mut self) {
         self.report.simulated_ms = self.now - START_MS;
+        self.report.usage = self.tally_usage();
         for (_, revision) in self.etcd.rows.values() {
             self.report.digest = (self.report.digest ^ revision).wrapping_mul(0x0000_0100_0000_01b3);
         }

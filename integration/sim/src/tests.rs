@@ -1,7 +1,7 @@
 //! Seeds hold; a seed is its run; planted bugs are found; what fails is made small; what failed once holds now.
 
 use crate::{
-    Bug, Config, Report,
+    Bug, Config, Report, UsageTally,
     cli::{is_repeated, story, sweep},
     run,
     shrink::{replay, shrink},
@@ -137,4 +137,16 @@ fn what_fails_is_made_small() {
     assert!(replay(seed, &shrunk.config).contains("--bug ForgetRecords"));
     assert!(story(seed, &shrunk.config).contains("VIOLATION"));
     assert!(shrink(seed, &Config::default()).is_none(), "without the bug it holds");
+}
+
+/// Every attempt of every world has its usage record, whoever died when; and what the controller sums up is what the simulator saw.
+#[test]
+fn usage_records_say_what_was() {
+    let config = Config { skew: false, ..Config::default() };
+    let reports: Vec<Report> = (0..200).map(|seed| run(seed, &config)).collect();
+    let sum = |pick: fn(&UsageTally) -> u64| reports.iter().map(|report| pick(&report.usage)).sum::<u64>();
+    assert!(reports.iter().all(|report| report.violation.is_none()));
+    assert_eq!((sum(|usage| usage.lost), sum(|usage| usage.doubled), sum(|usage| usage.wrong)), (0, 0, 0));
+    assert!(reports.iter().all(|report| report.usage.gpu_ms == report.usage.gpu_ms_recorded));
+    assert!(sum(|usage| usage.attempts) > 300 && sum(|usage| usage.gpu_ms) > 1_000_000);
 }

@@ -212,6 +212,7 @@ impl Step<'_> {
             other => (other, None),
         };
         self.change(&mut entry, |status| status.reasons.extend(exhausted));
+        self.account(&entry, &attempt, outcome);
         match outcome {
             None => self.enter(&mut entry, Phase::Completed),
             Some(Outcome::Fail) => self.enter(&mut entry, Phase::Failed),

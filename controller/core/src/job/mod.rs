@@ -2,7 +2,7 @@
 //!
 //! From the top: what people ask for (`submit`, `update`, `cancel`, `holds`) and what the clock asks for (`schedules`); jobs that wait for
 //! others (`depend`); doing what the queue's policy says (`schedule`); one attempt and what agents report of it (`attempt`, `observe`), with
-//! its certification, repair and renamed NICs (`certify`, `repair`, `remap`); and what was decided (`decisions`).
+//! its certification, repair and renamed NICs (`certify`, `repair`, `remap`); what was decided (`decisions`), and what attempts held (`usage`).
 
 pub(crate) mod attempt;
 mod cancel;
@@ -17,3 +17,4 @@ mod schedule;
 mod schedules;
 mod submit;
 mod update;
+mod usage;

@@ -33,11 +33,12 @@ impl Step<'_> {
         self.state.put(Arc::new(tombstone));
     }
 
-    /// What is kept for longer than it is to be goes, a bounded number at a time.
-    pub(crate) fn purge_tombstones(&mut self, limit: usize) {
+    /// What is kept for longer than it is to be goes, a bounded number at a time; how many went.
+    pub(crate) fn purge_tombstones(&mut self, limit: usize) -> usize {
         let over = self.state.base.tombstones.values().filter(|one| self.is_over(one));
         let over: Vec<DeletedKey> = over.take(limit).map(|one| one.key.clone()).collect();
         over.iter().for_each(|key| self.state.remove::<Tombstone>(key));
+        over.len()
     }
 
     fn is_over(&self, tombstone: &Tombstone) -> bool {

@@ -211,7 +211,7 @@ fn a_list_tells_also_why_a_later_job_will_have_no_place() {
 fn ten_thousand_elements_take_their_turns() {
     let mut w = World::new();
     w.submit("big", array("0-9999%3", 1, 0));
-    let running = |w: &World| w.state.index.holding;
+    let running = |w: &World| w.state.index.holding.len();
     assert_eq!((running(&w), held(&w)), (3, 9997));
     w.ok(Event::Cancel { by: None, id: id("big"), indices: Vec::new(), grace: None });
     assert_eq!((running(&w), held(&w)), (3, 0));

@@ -40,6 +40,7 @@ mod switch_rollout;
 mod switches;
 mod tenants;
 mod undelete;
+mod usage;
 mod values;
 mod webhooks;
 
@@ -381,6 +382,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutQos(rollout) => stored.qos = Some(rollout),
             Write::PutSwitchRollout(rollout) => stored.switch_rollout = Some(rollout),
             Write::PutDecisions(row) => stored.decisions.push(row),
+            Write::PutUsage(record) => stored.usage.push(record),
             Write::PutToken(record) => stored.tokens.push(record),
             Write::PutAudit(row) => stored.audit.push(Ok(row)),
             other => panic!("{other:?}"),

@@ -435,11 +435,13 @@ proptest! {
     fn random_events(acts in prop::collection::vec(act(), 1..120), fail in prop::collection::vec(prop::bool::weighted(0.2), 120)) {
         let mut w = World::new();
         w.ok(secret(2));
-        let mut phases = BTreeMap::new();
+        let (mut phases, mut truth) = (BTreeMap::new(), super::usage::Truth::default());
         for (act, fail) in acts.iter().zip(fail) {
             let mut before = Vec::new();
             let event = event(&mut w, act, &mut before);
             invariants(&w, &before, &mut phases);
+            truth.follow(&w, &before);
+            truth.check(&w);
             let Some(event) = event else { continue };
             let before = w.state.clone();
             let mut random = 5;
@@ -467,6 +469,8 @@ proptest! {
             }
             prop_assert_eq!(&w.reload(7).base.chains, &w.state.base.chains);
             invariants(&w, &out.transitions, &mut phases);
+            truth.follow(&w, &out.transitions);
+            truth.check(&w);
             forecasts(&w);
             let after = w.state.usage(&tenant("red")).gpus_used;
             prop_assert!(after <= held || after <= u64::from(quota.max(w.state.tenant(&tenant("red")).unwrap().quota.gpus)));
@@ -478,6 +482,9 @@ proptest! {
         let fresh = w.reload(8);
         let jobs = |state: &State| state.base.jobs.values().map(|e| (e.job.clone(), e.attempt.clone())).collect::<Vec<_>>();
         prop_assert_eq!(jobs(&fresh), jobs(&w.state));
+        prop_assert_eq!(&fresh.base.usage, &w.state.base.usage);
+        prop_assert_eq!(&fresh.index.usage, &w.state.index.usage);
+        prop_assert_eq!(&fresh.index.holding, &w.state.index.holding);
         prop_assert_eq!(&fresh.base.values, &w.state.base.values);
         prop_assert_eq!(&fresh.base.nodes, &w.state.base.nodes);
         prop_assert_eq!(&fresh.base.requests, &w.state.base.requests);

@@ -36,6 +36,7 @@ pub fn read(write: &Write, kv: &KeyValue) -> Result<Write, controller_leader::Co
         W::PutValues(_) => W::PutValues(codec::values(ValuesKind::Config, kv)?.into()),
         W::PutWebhook(_) => W::PutWebhook(codec::webhook(kv)?.into()),
         W::PutDelivery(_) => W::PutDelivery(codec::delivery(kv)?.into()),
+        W::PutUsage(_) => W::PutUsage(codec::usage(kv)?.into()),
         W::PutFabric(_) => W::PutFabric(codec::fabric(kv)?.into()),
         W::PutDrain(_) => W::PutDrain(codec::drain(kv)?.into()),
         W::PutQos(_) => W::PutQos(codec::qos(kv)?.into()),

@@ -33,6 +33,7 @@ mod switch;
 mod switch_rollout;
 mod tenant;
 mod tombstone;
+mod usage;
 mod values;
 mod webhook;
 

@@ -8,6 +8,7 @@ use proto_model::{JobId, JobUid, NodeName, Phase, RequestId, ScheduleName, Tenan
 
 use crate::index::{
     arrays::Elements, claims::ClaimIndex, classes::ClassUses, figures::FigureIndex, runs::Runs,
+    usage::UsageIndex,
 };
 
 /// What follows from the tables.
@@ -51,7 +52,9 @@ pub struct Index {
     /// What jobs of service classes use.
     pub classes: ClassUses,
     /// Jobs that hold something.
-    pub holding: usize,
+    pub holding: BTreeSet<JobUid>,
+    /// Usage records by when they ended.
+    pub usage: UsageIndex,
     /// Records of decisions, and the rows that have some of a job.
     pub decisions: usize,
     /// The rows that have some record of a job.

@@ -6,3 +6,4 @@ pub mod claims;
 pub mod classes;
 pub mod figures;
 pub mod runs;
+pub mod usage;

@@ -11,5 +11,6 @@ pub mod rollout;
 pub mod schedules;
 pub mod switch_rollout;
 pub mod switches;
+pub mod usage;
 pub mod webhooks;
 pub mod write;

@@ -15,6 +15,7 @@ use crate::rows::{
     decisions::DecisionRow,
     deleted::{DeletedKey, Tombstone},
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
+    usage::UsageRecord,
     webhooks::Delivery,
 };
 
@@ -65,6 +66,10 @@ pub enum Write {
     PutSchedule(Arc<JobSchedule>),
     /// A schedule is removed.
     DeleteSchedule(TenantName, ScheduleName),
+    /// What an attempt of a job held.
+    PutUsage(Arc<UsageRecord>),
+    /// It was kept for its time.
+    DeleteUsage(JobUid, u32),
     /// A secret or a config.
     PutValues(Arc<Values>),
     /// One is removed.
@@ -138,6 +143,8 @@ pub enum Key {
     Switch(SwitchName),
     /// A schedule.
     Schedule(TenantName, ScheduleName),
+    /// What an attempt of a job held.
+    Usage(JobUid, u32),
     /// A secret or a config.
     Values(ValuesId),
     /// A webhook.
@@ -193,6 +200,8 @@ impl Write {
             Self::DeleteSwitch(name) => Key::Switch(name.clone()),
             Self::PutSchedule(schedule) => Key::Schedule(schedule.tenant.clone(), schedule.name.clone()),
             Self::DeleteSchedule(tenant, name) => Key::Schedule(tenant.clone(), name.clone()),
+            Self::PutUsage(record) => Key::Usage(record.uid, record.attempt),
+            Self::DeleteUsage(uid, attempt) => Key::Usage(*uid, *attempt),
             Self::PutValues(values) => Key::Values(values.id.clone()),
             Self::DeleteValues(id) => Key::Values(id.clone()),
             Self::PutWebhook(webhook) => Key::Webhook(webhook.tenant.clone(), webhook.name.clone()),
@@ -237,6 +246,7 @@ impl Write {
                 | Self::DeleteLicense(_)
                 | Self::DeleteSwitch(_)
                 | Self::DeleteSchedule(..)
+                | Self::DeleteUsage(..)
                 | Self::DeleteValues(_)
                 | Self::DeleteWebhook(..)
                 | Self::DeleteDelivery(..)

@@ -43,10 +43,12 @@ impl State {
         let tokens = index.token_times.first().map(|(time, _)| *time);
         let kept = self.config.ended_retention;
         let ended = kept.and_then(|kept| index.ended.first().map(|(time, _)| time.plus(kept)));
+        let kept = self.config.usage_retention;
+        let usage = kept.and_then(|kept| index.usage.all.first().map(|(time, ..)| time.plus(kept)));
         let base = &self.base;
         let checks =
             [schedule.check, base.qos_check, base.switch_check, base.prove_check, self.tombstone_due()];
-        let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens, ended];
+        let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens, ended, usage];
         checks.into_iter().chain(rest).flatten().min()
     }
 

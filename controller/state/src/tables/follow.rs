@@ -14,6 +14,7 @@ use crate::{
         decisions::DecisionRow,
         node::taints,
         records::{RequestRecord, TokenRecord},
+        usage::{UsageKey, UsageRecord},
     },
     tables::state::State,
 };
@@ -174,6 +175,17 @@ impl State {
             self.index.decisions += 1;
             self.index.decided.entry(record.id.clone()).or_default().insert(*seq);
         }
+    }
+
+    /// When records ended follows.
+    pub(crate) fn follow_usage(
+        &mut self,
+        _key: &UsageKey,
+        old: Option<&Arc<UsageRecord>>,
+        new: Option<&Arc<UsageRecord>>,
+    ) {
+        old.into_iter().for_each(|record| self.index.usage.change(record, false));
+        new.into_iter().for_each(|record| self.index.usage.change(record, true));
     }
 
     pub(crate) fn index_all_drained(&mut self) {

@@ -147,7 +147,7 @@ impl State {
             self.index.arrays.entry(array).or_default().change(at, entry, true);
         }
         if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
-            self.index.holding += 1;
+            self.index.holding.insert(job.uid);
             self.index.snapshot.hold(&job.id.tenant, placement);
             for (at, place) in placement.nodes.iter().enumerate() {
                 let at = u32::try_from(at).unwrap_or(u32::MAX);
@@ -204,7 +204,7 @@ impl State {
             }
         }
         if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
-            self.index.holding -= 1;
+            self.index.holding.remove(&job.uid);
             self.index.snapshot.release(&job.id.tenant, placement);
             for place in &placement.nodes {
                 if let Some(jobs) = self.index.holds.get_mut(&place.node) {

@@ -24,6 +24,7 @@ use crate::{
         records::{Attempt, RequestRecord, RestingName, TokenRecord},
         rollout::Active,
         schedules::ScheduleEntry,
+        usage::UsageRecord,
         webhooks::Delivery,
         write::Key,
     },
@@ -65,6 +66,8 @@ pub struct Stored {
     pub jobs: Vec<(Arc<Job>, u64)>,
     /// The private records.
     pub attempts: Vec<Arc<Attempt>>,
+    /// The usage records.
+    pub usage: Vec<Arc<UsageRecord>>,
     /// The request ids.
     pub requests: Vec<Arc<RequestRecord>>,
     /// All drains.
@@ -153,6 +156,7 @@ impl State {
             state.swap_job_schedule(key, Some(ScheduleEntry { schedule, due: Some(now) }));
         }
         state.load_jobs(stored.jobs, stored.attempts, now, &mut findings);
+        state.take_in_unversioned(stored.usage);
         state.take_in_unversioned(stored.decisions);
         state.load_audit(stored.audit);
         state.take_in_unversioned(stored.requests);

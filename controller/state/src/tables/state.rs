@@ -32,6 +32,7 @@ use crate::{
         rollout::{NicKey, Run},
         schedules::{ScheduleEntry, ScheduleKey},
         switch_rollout::SwitchContact,
+        usage::{UsageKey, UsageRecord},
         webhooks::{Delivery, DeliveryKey, WebhookKey},
         write::{Key, Write},
     },
@@ -259,6 +260,9 @@ tables! {
         /// What waits to be sent by webhooks.
         deliveries: Delivery by DeliveryKey = |row| row.key(),
             PutDelivery, |(tenant, name, seq)| Write::DeleteDelivery(tenant.clone(), name.clone(), *seq), unaudited;
+        /// What attempts of jobs held; they outlive their jobs.
+        usage: UsageRecord by UsageKey = |row| row.key(),
+            PutUsage, |(uid, attempt)| Write::DeleteUsage(*uid, *attempt) => follow_usage, unaudited;
         /// Secrets and configs.
         values: Values by ValuesId = |row| row.id.clone(),
             PutValues, |id| Write::DeleteValues(id.clone());

@@ -209,7 +209,7 @@ impl State {
         let mut health = HealthView {
             nodes_total: number(self.base.nodes.len()),
             jobs_pending: number(self.index.waiting),
-            jobs_running: number(self.index.holding),
+            jobs_running: number(self.index.holding.len()),
             rails: vec![(0, 0); self.index.snapshot.topology().rails() as usize],
             ..HealthView::default()
         };

@@ -10,3 +10,4 @@ pub mod query;
 pub mod rail;
 pub mod rollout;
 pub mod tenant;
+pub mod usage;

@@ -118,6 +118,7 @@ impl World {
             }
         }
         self.check_audit(body, replaced);
+        self.check_usage(body, replaced);
         for (at, old) in replaced {
             if let Some(old) = job(old.as_ref())
                 && !stays(old, job(Some(&body.writes[*at].1)))

@@ -146,7 +146,9 @@ impl World {
         let transitions =
             steps.iter_mut().flat_map(|step| std::mem::take(&mut step.out.transitions)).collect();
         let epoch = self.controllers[controller].epoch;
-        let mut body = Body { epoch, from: controller, writes: last, transitions };
+        // Where clocks are right, it is the world's own.
+        let time = if self.skewed { self.time_of(controller) } else { self.time() };
+        let mut body = Body { epoch, from: controller, writes: last, transitions, time };
         self.spoil_body(controller, &mut body);
         let body = Arc::new(body);
         let number = self.call(controller, Call::Commit(Arc::clone(&body)));

@@ -123,6 +123,7 @@ impl World {
             Bug::ForgetRequests | Bug::RequestsApart => matches!(write, Write::PutRequest(_)),
             Bug::AuditApart => matches!(write, Write::PutAudit(_)),
             Bug::AttemptsApart => matches!(write, Write::PutAttempt(_)),
+            Bug::ForgetUsage | Bug::UsageApart => matches!(write, Write::PutUsage(_)),
             Bug::ForgetEndings => {
                 matches!(write, Write::PutAttempt(attempt) if attempt.ending.is_some())
             }
@@ -134,9 +135,12 @@ impl World {
         let (apart, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut body.writes).into_iter().partition(|(_, write)| lost(write));
         body.writes = kept;
-        let late = matches!(bug, Bug::RequestsApart | Bug::AttemptsApart | Bug::QuotaApart | Bug::AuditApart);
+        let late = matches!(
+            bug,
+            Bug::RequestsApart | Bug::AttemptsApart | Bug::UsageApart | Bug::QuotaApart | Bug::AuditApart
+        );
         if late && !apart.is_empty() {
-            let late = Body { epoch: body.epoch, from: controller, writes: apart, transitions: Vec::new() };
+            let late = Body { epoch: body.epoch, from: controller, writes: apart, ..Body::default() };
             self.after(300, Event::Apart(controller, Arc::new(late)));
         }
         if bug == Bug::KeepAuditHead {

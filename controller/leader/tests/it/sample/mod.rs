@@ -152,7 +152,8 @@ pub fn rows(pick: &mut Pick) -> Vec<Write> {
         W::PutDecisions(Arc::new(pick.decisions())),
         W::PutAudit(Arc::new(pick.audit(proto_audit::Log::Changes))),
         W::PutAudit(Arc::new(pick.audit(proto_audit::Log::Denials))),
-        // Last: what was recorded of the rows above is of these numbers.
+        // After them what came later: what was recorded of the rows above is of these numbers.
         W::PutSwitch(Arc::new(pick.switch())),
+        W::PutUsage(Arc::new(pick.usage())),
     ]
 }

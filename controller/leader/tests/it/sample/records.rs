@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use controller_core::{
     Attempt, AuditRow, DecisionRecord, DecisionRow, DeletedContent, DeletedKey, DeletedTenant, Ending,
-    Outcome, RequestRecord, RestingName, TokenRecord, Tombstone, webhooks::Delivery,
+    Outcome, RequestRecord, RestingName, TokenRecord, Tombstone, UsageEnd, UsageRecord, UsageRequest,
+    UsageSize, webhooks::Delivery,
 };
 use proto_audit::{Actor, Change, Checkpoint, Content, Denial, Head, Log, Object, Record};
 use proto_model::{
-    JobId, JobKey, NodeEndpoints, Phase, RailEndpoint, RequestId, SwitchName, TokenHolder, WebhookEvent,
-    WebhookName,
+    Authority, JobId, JobKey, NodeEndpoints, Phase, RailEndpoint, RequestId, Role, ServiceClassName,
+    SwitchName, TokenHolder, WebhookEvent, WebhookName,
 };
 
 use super::Pick;
@@ -113,6 +114,47 @@ impl Pick {
             },
             expires: self.time(),
             used_by: self.some(Self::bytes),
+        }
+    }
+
+    pub fn usage(&mut self) -> UsageRecord {
+        let ends = [
+            UsageEnd::Completed,
+            UsageEnd::Failed,
+            UsageEnd::Cancelled,
+            UsageEnd::Requeued,
+            UsageEnd::Preempted,
+            UsageEnd::Moved,
+        ];
+        let placed = self.time();
+        UsageRecord {
+            uid: self.job_uid(),
+            attempt: 1 + self.below(9),
+            id: JobId { tenant: self.tenant(), name: self.job_name() },
+            tenant_uid: self.uid(),
+            queue: self.some(Self::queue_name),
+            class: self.some(|pick| ServiceClassName::new(pick.word()).unwrap()),
+            submitter: self.some(|pick| Authority {
+                role: pick.one(&[Role::Admin, Role::TenantAdmin, Role::User]),
+                user: pick.word(),
+            }),
+            priority: i32::try_from(self.below(2001)).unwrap() - 1000,
+            held: UsageSize {
+                nodes: self.below(1024),
+                spares: self.below(3),
+                gpus: self.large(),
+                nics: self.large(),
+                rails: self.below(9),
+                cpus: self.large(),
+                memory_bytes: self.large(),
+            },
+            asked: UsageRequest { nodes: self.below(1024), gpus: self.large() },
+            submitted: self.time(),
+            placed,
+            started: self.some(Self::time),
+            ended: placed.plus(self.span()),
+            end: self.one(&ends),
+            reason: self.some(|pick| pick.reason().code),
         }
     }
 
