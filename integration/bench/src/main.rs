@@ -11,6 +11,7 @@ mod doors;
 mod durable;
 mod engine;
 mod fabric;
+mod faces;
 mod heal;
 mod health;
 mod overload;
@@ -71,6 +72,8 @@ enum Bench {
     },
     /// Class of service: what verdict and plan of a port find, name and mend, how fast, and what an end in the middle leaves.
     Qos(Options),
+    /// What users and operators see: whether usage records say what was.
+    Faces(Options),
     /// Switches: what a check of both ends catches, the proof against deadlocks, paths of flows, and what large fabrics cost.
     Fabric(Options),
     /// Other schedulers beside Railyard: jobs of a real Slurm, where they run and what that costs; claims of Kubernetes.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
             rows("scheduler", &options, scheduler::ROWS, &bench)
         }
         Bench::Qos(options) => rows("qos", &options, qos::ROWS, options.quick),
+        Bench::Faces(options) => rows("faces", &options, faces::ROWS, options.quick),
         Bench::Fabric(options) => rows("fabric", &options, fabric::ROWS, options.quick),
         Bench::Doors { options, scripts } => {
             let bench = doors::Bench { quick: options.quick, scripts };

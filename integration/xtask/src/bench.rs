@@ -14,8 +14,8 @@ use crate::{
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which bench: control, doors, engine, fabric, health, qos, scheduler, security, users, or verbs, which runs in the lab's emulated machine.
-    #[arg(value_parser = ["control", "doors", "engine", "fabric", "health", "qos", "scheduler", "security", "users", "verbs"])]
+    /// Which bench: control, doors, engine, fabric, faces, health, qos, scheduler, security, users, or verbs, which runs in the lab's emulated machine.
+    #[arg(value_parser = ["control", "doors", "engine", "fabric", "faces", "health", "qos", "scheduler", "security", "users", "verbs"])]
     name: String,
     /// Only this row, for example A1.
     #[arg(long)]
