@@ -5,7 +5,7 @@ use std::{env, fs, path::PathBuf};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 
-const FILES: [&str; 22] = [
+const FILES: [&str; 23] = [
     "common",
     "fabric",
     "qos",
@@ -27,6 +27,7 @@ const FILES: [&str; 22] = [
     "document",
     "audit",
     "switch",
+    "usage",
     "controller",
 ];
 

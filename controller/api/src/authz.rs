@@ -135,6 +135,8 @@ rpcs! {
     StreamLogs = "/rail.v1.JobService/StreamLogs",
     ListJobUsage = "/rail.v1.JobService/ListJobUsage",
     RunStep = "/rail.v1.StepService/RunStep",
+    ListUsageRecords = "/rail.v1.UsageService/ListUsageRecords",
+    SumUsage = "/rail.v1.UsageService/SumUsage",
     ListDeleted = "/rail.v1.DeletedService/ListDeleted",
     Undelete = "/rail.v1.DeletedService/Undelete",
     PlanDocuments = "/rail.v1.DocumentService/PlanDocuments",
@@ -265,6 +267,8 @@ impl Rpc {
             | Self::ListShares
             | Self::ListNodeUsage
             | Self::ListJobUsage
+            | Self::ListUsageRecords
+            | Self::SumUsage
             | Self::GetReservation
             | Self::ListReservations
             | Self::GetSchedule

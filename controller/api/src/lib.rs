@@ -4,6 +4,7 @@
 //! It must never decide anything that the core should decide, nor take a tenant from a body.
 
 mod access;
+mod accounting;
 mod agent;
 mod audit;
 pub mod authz;

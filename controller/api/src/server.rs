@@ -22,7 +22,7 @@ use proto_wire::{
         secret_service_server::SecretServiceServer, service_class_service_server::ServiceClassServiceServer,
         step_service_server::StepServiceServer, switch_agent_service_server::SwitchAgentServiceServer,
         switch_service_server::SwitchServiceServer, tenant_service_server::TenantServiceServer,
-        webhook_service_server::WebhookServiceServer,
+        usage_service_server::UsageServiceServer, webhook_service_server::WebhookServiceServer,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,7 @@ use tonic::service::Routes;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
+    accounting::Usage,
     agent::Agents,
     audit::Audit,
     context::Context,
@@ -104,6 +105,7 @@ impl Api {
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(StepServiceServer, Steps::new(context.clone()));
+        serve!(UsageServiceServer, Usage::new(context.clone()));
         serve!(DeletedServiceServer, Undeletes::new(context.clone()));
         serve!(DocumentServiceServer, Documents::new(context.clone()), MAX_FABRIC_BYTES);
         serve!(AuditServiceServer, Audit::new(context.clone()));

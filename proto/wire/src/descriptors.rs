@@ -48,6 +48,7 @@ mod tests {
             "SwitchAgentService",
             "SwitchService",
             "TenantService",
+            "UsageService",
             "WebhookService",
         ];
         assert_eq!(names, expected);

@@ -119,6 +119,8 @@ pub const ROUTES: &[Route] = &[
     route(Method::GET, "/v1/jobs:watch", Rpc::WatchJobs, Body::None),
     route(Method::POST, "/v1/jobs:plan", Rpc::PlanJob, Body::Field("job")),
     route(Method::GET, "/v1/jobs:usage", Rpc::ListJobUsage, Body::None),
+    route(Method::GET, "/v1/usage", Rpc::ListUsageRecords, Body::None),
+    route(Method::GET, "/v1/usage:sum", Rpc::SumUsage, Body::None),
     route(Method::GET, "/v1/jobs/{name}", Rpc::GetJob, Body::None),
     route(Method::DELETE, "/v1/jobs/{name}", Rpc::DeleteJob, Body::None),
     route(Method::POST, "/v1/jobs/{name}:cancel", Rpc::CancelJob, Body::Whole),

@@ -130,6 +130,8 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListConfigs
         | Rpc::GetLicense
         | Rpc::ListLicenses
+        | Rpc::ListUsageRecords
+        | Rpc::SumUsage
         | Rpc::GetSwitch
         | Rpc::ListSwitches
         | Rpc::RenderSwitch

@@ -35,6 +35,7 @@ mod switch_rollout;
 mod switches;
 mod tenancy;
 mod tenants;
+mod usage;
 mod values;
 mod webhooks;
 mod world;

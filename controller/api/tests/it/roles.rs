@@ -106,6 +106,8 @@ ExplainJob           . . . x x x x
 StreamLogs           . . . x x x x
 ListJobUsage         . . . x x x x
 RunStep              . . . . x x x
+ListUsageRecords     . . . x x x x
+SumUsage             . . . x x x x
 ListDeleted          . . . . . . x
 Undelete             . . . . . . x
 PlanDocuments        . . . . x x x
