@@ -13,7 +13,8 @@ use proto_wire::v1::{
     reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
     secret_service_client::SecretServiceClient, service_class_service_client::ServiceClassServiceClient,
     step_service_client::StepServiceClient, switch_service_client::SwitchServiceClient,
-    tenant_service_client::TenantServiceClient, webhook_service_client::WebhookServiceClient,
+    tenant_service_client::TenantServiceClient, usage_service_client::UsageServiceClient,
+    webhook_service_client::WebhookServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -31,6 +32,8 @@ pub struct Api {
 const MAX_ANSWER: usize = 64 << 20;
 /// Pages are asked for in this size; the server may give smaller ones.
 pub const PAGE: u32 = 200;
+/// Usage records are small and many: larger pages.
+const RECORDS: u32 = 1000;
 /// No list of ours is longer than this many pages; a server that never ends one is wrong.
 const MAX_PAGES: usize = 100_000;
 
@@ -80,6 +83,7 @@ impl Api {
         licenses: LicenseServiceClient,
         switches: SwitchServiceClient,
         tenants: TenantServiceClient,
+        usage: UsageServiceClient,
         webhooks: WebhookServiceClient,
         secrets: SecretServiceClient,
         configs: ConfigServiceClient
@@ -313,6 +317,34 @@ impl Api {
             async move { client.list_job_usage(request).await }
         })
         .await
+    }
+
+    /// Lists what attempts of jobs held, page by page, up to a number of them.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
+    pub async fn list_usage_records(
+        &self,
+        request: v1::ListUsageRecordsRequest,
+        most: usize,
+    ) -> Result<v1::ListUsageRecordsResponse, Error> {
+        let mut all = v1::ListUsageRecordsResponse::default();
+        for _ in 0..MAX_PAGES {
+            let page_size = u32::try_from(most - all.records.len()).unwrap_or(RECORDS).min(RECORDS);
+            let page_token = std::mem::take(&mut all.next_page_token);
+            let asked = v1::ListUsageRecordsRequest { page_size, page_token, ..request.clone() };
+            let page = repeat("list what was used", |_| {
+                let (mut client, asked) = (self.usage(), asked.clone());
+                async move { client.list_usage_records(asked).await }
+            });
+            let page = page.await?;
+            all.records.extend(page.records);
+            (all.next_page_token, all.as_of) = (page.next_page_token, page.as_of);
+            if all.next_page_token.is_empty() || all.records.len() >= most {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     /// Lists all tenants of the cluster, page by page.

@@ -30,6 +30,7 @@ mod switch;
 mod switch_rollout;
 mod timeline;
 mod top;
+mod usage;
 mod validate;
 mod values;
 mod wait;
@@ -71,6 +72,7 @@ pub use switch::{
 pub use switch_rollout::{SwitchApply, SwitchControl, SwitchToken};
 pub use timeline::{Timeline, TimelineOutput};
 pub use top::{Efficiency, Top, TopNoun};
+pub use usage::{Usage, UsageBy, UsageCommand, UsageFilter, UsageList, UsageSum};
 pub use validate::Validate;
 pub use values::{
     Moment, Output, Rate, parse_duration, parse_label, parse_long_jobs, parse_moment, parse_objective,
@@ -160,6 +162,11 @@ pub enum Command {
     Timeline(Timeline),
     /// Show what servers and running jobs use now
     Top(Top),
+    /// Sum up what jobs held: GPU-, server- and NIC-hours by tenant, queue, user or job, also of jobs that are gone
+    ///
+    /// Each attempt of a job is counted from its placement until its servers have given back what it held, whether its ranks used that or not. One
+    /// that runs counts up to now. `railctl usage list` shows each attempt. `-o csv` and `-o json` have exact seconds and milliseconds.
+    Usage(Usage),
     /// Show what a job has used of what it had, as Slurm's seff does
     #[command(name = "seff")]
     Efficiency(Efficiency),

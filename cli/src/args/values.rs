@@ -121,14 +121,16 @@ impl Moment {
     }
 }
 
-/// Reads `2026-08-20T10:00:00Z`, or how long ago: `90m`.
+/// Reads `2026-08-20T10:00:00Z`, `2026-08-20`, or how long ago: `90m`.
 pub fn parse_moment(text: &str) -> Result<Moment, String> {
     if let Ok(ago) = parse_duration(text) {
         return Ok(Moment::Ago(ago));
     }
     let wrong =
         || format!("`{text}` is not a time: write for example 2026-08-20T10:00:00Z, or 90m for so long ago");
-    text.parse().map(Moment::At).map_err(|_| wrong())
+    // A day begins at its midnight.
+    let day = format!("{text}T00:00:00Z");
+    text.parse().or_else(|_| day.parse()).map(Moment::At).map_err(|_| wrong())
 }
 
 /// Reads a line rate in Mbit/s: `400G`, `400gbit`, `1.6T`, or a plain number of Mbit/s.

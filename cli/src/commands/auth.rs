@@ -15,7 +15,7 @@ use crate::{
 type CommandVerb = (&'static str, &'static [&'static str]);
 
 /// Words of railctl, by kind: which methods of the API they need.
-const WORDS: [(&str, &[CommandVerb]); 20] = [
+const WORDS: [(&str, &[CommandVerb]); 21] = [
     (
         "job",
         &[
@@ -102,6 +102,7 @@ const WORDS: [(&str, &[CommandVerb]); 20] = [
             ("delete", &["DeleteQueue"]),
         ],
     ),
+    ("usage", &[("get", &["SumUsage"]), ("sum", &["SumUsage"]), ("list", &["ListUsageRecords"])]),
     (
         "reservation",
         &[

@@ -1,5 +1,6 @@
 //! What each command does: one file per group, thin over `client`, `documents` and `render`.
 
+mod accounting;
 mod alloc;
 mod allocation;
 mod apply;
@@ -153,6 +154,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Signal(args) => signal::run(args, &api()?).await,
         Command::Timeline(args) => timeline::run(args, &api()?).await,
         Command::Top(args) => top::run(args, &api()?).await,
+        Command::Usage(args) => accounting::run(args, &api()?).await,
         Command::Efficiency(args) => top::efficiency(args, &api()?).await,
         Command::Label(args) => label::run(args, &api()?).await,
         Command::Token(command) => auth::tokens(command, &api()?).await,

@@ -74,6 +74,8 @@ answers! {
     ListWebhooksResponse: Webhook in webhooks;
     ListNodeUsageResponse: NodeUsage in nodes;
     ListJobUsageResponse: JobUsage in jobs;
+    ListUsageRecordsResponse: UsageRecord in records;
+    SumUsageResponse: UsageSum in sums;
     ListTokensResponse: IssuedToken in tokens;
     ListSecretsResponse: Secret in secrets;
     ListConfigsResponse: Config in configs;

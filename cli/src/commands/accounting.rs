@@ -1,0 +1,112 @@
+//! `usage`: what attempts of jobs held, summed or one by one, also of jobs that are gone.
+
+use proto_wire::v1::{self, sum_usage_request::By};
+
+use crate::{
+    args::{Usage, UsageBy, UsageCommand, UsageFilter, UsageList, UsageSum},
+    client::{Api, repeat},
+    error::Error,
+    output::{now, print},
+    render::{self, Behind, Kind},
+};
+
+const RECORD_COLUMNS: &[Behind] = &[
+    Behind::new("HELD", ".amount.heldMs"),
+    Behind::new("GPU-HOURS", ".amount.gpuMs"),
+    Behind::new("PLACED", ".placeTime"),
+    Behind::new("ENDED", ".endTime"),
+];
+const SUM_COLUMNS: &[Behind] = &[
+    Behind::new("GPU-HOURS", ".amount.gpuMs"),
+    Behind::new("NODE-HOURS", ".amount.nodeMs"),
+    Behind::new("NIC-HOURS", ".amount.nicMs"),
+];
+
+/// Runs it.
+///
+/// # Errors
+/// [`Error::Usage`] if options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
+pub async fn run(args: &Usage, api: &Api) -> Result<(), Error> {
+    match &args.command {
+        None => sum(&args.sum, api).await,
+        Some(UsageCommand::List(args)) => list(args, api).await,
+    }
+}
+
+/// Whose, from when, until when.
+struct Range {
+    tenant: String,
+    since: prost_types::Timestamp,
+    until: Option<prost_types::Timestamp>,
+}
+
+fn range(filter: &UsageFilter, api: &Api) -> Range {
+    let now = now();
+    Range {
+        tenant: if filter.all_tenants { String::new() } else { api.tenant.clone() },
+        since: filter.since.time(now),
+        until: filter.until.map(|until| until.time(now)),
+    }
+}
+
+async fn sum(args: &UsageSum, api: &Api) -> Result<(), Error> {
+    render::check_list(&args.list)?;
+    let by = match args.by {
+        UsageBy::Tenant => By::Tenant,
+        UsageBy::Queue => By::Queue,
+        UsageBy::User => By::User,
+        UsageBy::Job => By::Job,
+    };
+    let Range { tenant, since, until } = range(&args.filter, api);
+    let request = v1::SumUsageRequest {
+        tenant,
+        queue: args.filter.queue.clone().unwrap_or_default(),
+        user: args.filter.user.clone().unwrap_or_default(),
+        since: Some(since),
+        until,
+        by: by.into(),
+        limit: args.limit,
+    };
+    let mut answer = repeat("sum up what was used", |_| {
+        let (mut client, request) = (api.usage(), request.clone());
+        async move { client.sum_usage(request).await }
+    })
+    .await?;
+    let kind = Kind {
+        message: "rail.v1.UsageSum",
+        name: &render::usage_name,
+        table: &|sums, wide| render::usage_sums(sums, by, wide),
+        columns: SUM_COLUMNS,
+        slurm: None,
+    };
+    if args.list.for_people() {
+        eprintln!("{}", render::usage_total(&answer, &since));
+    }
+    print(&render::list(&args.list, &kind, &mut answer)?)
+}
+
+async fn list(args: &UsageList, api: &Api) -> Result<(), Error> {
+    render::check_list(&args.list)?;
+    let Range { tenant, since, until } = range(&args.filter, api);
+    let request = v1::ListUsageRecordsRequest {
+        tenant,
+        queue: args.filter.queue.clone().unwrap_or_default(),
+        user: args.filter.user.clone().unwrap_or_default(),
+        since: Some(since),
+        until,
+        ..v1::ListUsageRecordsRequest::default()
+    };
+    let most = if args.limit == 0 { usize::MAX } else { args.limit as usize };
+    let mut answer = api.list_usage_records(request, most).await?;
+    let kind = Kind {
+        message: "rail.v1.UsageRecord",
+        name: &|one: &v1::UsageRecord| format!("usage/{}/{}/{}", one.tenant, one.job, one.attempt),
+        table: &render::usage_records,
+        columns: RECORD_COLUMNS,
+        slurm: None,
+    };
+    if answer.records.is_empty() && args.list.for_people() {
+        eprintln!("no attempts");
+    }
+    print(&render::list(&args.list, &kind, &mut answer)?)
+}
