@@ -33,6 +33,7 @@ SERVICES = {
     "ServiceClass": ("service_classes", ("service_classes", "service_class")),
     "Switch": ("switches", ("switches", "switch")),
     "Tenant": ("tenants", ("tenants", "tenant")),
+    "Usage": ("usage", ("usage_records", "usage")),
     "Webhook": ("webhooks", ("webhooks", "webhook")),
 }
 #: Calls of agents and switches, and the document itself.

@@ -22,6 +22,7 @@ type Services struct {
 	ServiceClasses *ServiceClassesService
 	Switches       *SwitchesService
 	Tenants        *TenantsService
+	Usage          *UsageService
 	Webhooks       *WebhooksService
 }
 
@@ -45,6 +46,7 @@ func newServices(c *core) Services {
 		ServiceClasses: &ServiceClassesService{c},
 		Switches:       &SwitchesService{c},
 		Tenants:        &TenantsService{c},
+		Usage:          &UsageService{c},
 		Webhooks:       &WebhooksService{c},
 	}
 }

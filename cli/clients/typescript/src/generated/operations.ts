@@ -399,6 +399,20 @@ export const operations = {
   listTokens: { name: "listTokens", method: "GET", path: "/v1/tokens", repeatable: true, fields: ["tenant"] },
   revoke: { name: "revoke", method: "POST", path: "/v1/revocations", repeatable: false, fields: ["subject", "reason"], whole: true },
   whoAmI: { name: "whoAmI", method: "GET", path: "/v1/whoami", repeatable: true, fields: [] },
+  listUsageRecords: {
+    name: "listUsageRecords",
+    method: "GET",
+    path: "/v1/usage",
+    repeatable: true,
+    fields: ["tenant", "queue", "user", "since", "until", "pageSize", "pageToken"],
+  },
+  sumUsage: {
+    name: "sumUsage",
+    method: "GET",
+    path: "/v1/usage:sum",
+    repeatable: true,
+    fields: ["tenant", "queue", "user", "since", "until", "by", "limit"],
+  },
   applyWebhook: { name: "applyWebhook", method: "POST", path: "/v1/webhooks", repeatable: false, fields: ["dryRun"], owned: true },
   deleteWebhook: {
     name: "deleteWebhook",

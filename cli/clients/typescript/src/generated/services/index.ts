@@ -19,6 +19,7 @@ import { SecretsService } from "./secrets.js";
 import { ServiceClassesService } from "./service_classes.js";
 import { SwitchesService } from "./switches.js";
 import { TenantsService } from "./tenants.js";
+import { UsageService } from "./usage.js";
 import { WebhooksService } from "./webhooks.js";
 
 export * from "./audit.js";
@@ -39,6 +40,7 @@ export * from "./secrets.js";
 export * from "./service_classes.js";
 export * from "./switches.js";
 export * from "./tenants.js";
+export * from "./usage.js";
 export * from "./webhooks.js";
 
 /** The calls of the API by service. */
@@ -61,6 +63,7 @@ export class Services {
   readonly serviceClasses: ServiceClassesService;
   readonly switches: SwitchesService;
   readonly tenants: TenantsService;
+  readonly usage: UsageService;
   readonly webhooks: WebhooksService;
 
   constructor(core: Core) {
@@ -82,6 +85,7 @@ export class Services {
     this.serviceClasses = new ServiceClassesService(core);
     this.switches = new SwitchesService(core);
     this.tenants = new TenantsService(core);
+    this.usage = new UsageService(core);
     this.webhooks = new WebhooksService(core);
   }
 }

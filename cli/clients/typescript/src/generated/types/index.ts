@@ -19,4 +19,5 @@ export type * from "./secrets.js";
 export type * from "./service_classes.js";
 export type * from "./switches.js";
 export type * from "./tenants.js";
+export type * from "./usage.js";
 export type * from "./webhooks.js";

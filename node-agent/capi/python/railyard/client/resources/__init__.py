@@ -21,6 +21,7 @@ from .secrets import SecretsService
 from .service_classes import ServiceClassesService
 from .switches import SwitchesService
 from .tenants import TenantsService
+from .usage import UsageService
 from .webhooks import WebhooksService
 
 
@@ -46,4 +47,5 @@ class Services:
         self.service_classes = ServiceClassesService(core)
         self.switches = SwitchesService(core)
         self.tenants = TenantsService(core)
+        self.usage = UsageService(core)
         self.webhooks = WebhooksService(core)

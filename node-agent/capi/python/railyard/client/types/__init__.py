@@ -318,6 +318,15 @@ from .tenants import (
     TenantStatus as TenantStatus,
     WhoAmIResponse as WhoAmIResponse,
 )
+from .usage import (
+    ListUsageRecordsResponse as ListUsageRecordsResponse,
+    SumUsageRequestBy as SumUsageRequestBy,
+    SumUsageResponse as SumUsageResponse,
+    UsageAmount as UsageAmount,
+    UsageRecord as UsageRecord,
+    UsageRecordEnd as UsageRecordEnd,
+    UsageSum as UsageSum,
+)
 from .webhooks import (
     DeleteWebhookResponse as DeleteWebhookResponse,
     ListWebhooksResponse as ListWebhooksResponse,

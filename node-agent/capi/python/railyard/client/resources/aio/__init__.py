@@ -21,6 +21,7 @@ from .secrets import AsyncSecretsService
 from .service_classes import AsyncServiceClassesService
 from .switches import AsyncSwitchesService
 from .tenants import AsyncTenantsService
+from .usage import AsyncUsageService
 from .webhooks import AsyncWebhooksService
 
 
@@ -46,4 +47,5 @@ class AsyncServices:
         self.service_classes = AsyncServiceClassesService(core)
         self.switches = AsyncSwitchesService(core)
         self.tenants = AsyncTenantsService(core)
+        self.usage = AsyncUsageService(core)
         self.webhooks = AsyncWebhooksService(core)
