@@ -81,3 +81,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     Ok(duration)
 }
+
+/// The time between two backups: from a second to 30 days.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_secs(1)..=Duration::from_secs(30 * 86_400);
+    let found = duration(text).or_else(|_| rest(text)).ok().filter(|time| range.contains(time));
+    found
+        .ok_or_else(|| format!("'{text}' is not a time from 1s to 30d; write for example 30s, 15m, 6h or 1d"))
+}

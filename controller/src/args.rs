@@ -12,6 +12,7 @@ use crate::{
         Wait, advertised, duration, duration_or_never, duration_or_none, kept_or_never, listen, log_format,
         long_jobs, objective, rest,
     },
+    backup_args::BackupArgs,
     key_args::{CaLife, CaRenewals, KeyArgs},
     limit_args::LimitArgs,
     sealing::StoreKeys,
@@ -493,6 +494,9 @@ pub struct Run {
     /// What callers may use.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// Backups.
+    #[command(flatten)]
+    pub backups: BackupArgs,
     /// Logs.
     #[command(flatten)]
     pub logs: Logs,
@@ -501,6 +505,7 @@ pub struct Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arg_values::interval;
     use clap::CommandFactory;
 
     #[test]
@@ -535,6 +540,10 @@ mod tests {
             "1000",
             "--audit-denials",
             "500",
+            "--backup-dir",
+            "/b",
+            "--backup-every",
+            "6h",
         ]);
         let Command::Run(run) = args.unwrap().command else { panic!("not run") };
         assert_eq!(run.listen.len(), 2);
@@ -556,6 +565,15 @@ mod tests {
         assert_eq!(run.tenant_name_quarantine, Duration::from_secs(30 * 86_400));
         assert_eq!((run.undelete_for, run.undelete_max), (Duration::from_secs(7 * 86_400), 100));
         assert_eq!((rest("0"), rest("36h")), (Ok(Duration::ZERO), Ok(Duration::from_secs(36 * 3600))));
+        assert_eq!(run.backups.backup_dir.as_deref(), Some(std::path::Path::new("/b")));
+        assert_eq!((run.backups.backup_every, run.backups.backup_keep), (Duration::from_secs(6 * 3600), 48));
+        assert_eq!(
+            (interval("1s"), interval("30d")),
+            (Ok(Duration::from_secs(1)), Ok(Duration::from_secs(30 * 86_400)))
+        );
+        for bad in ["", "0", "0d", "31d", "999ms", "1", "never"] {
+            assert!(interval(bad).is_err(), "{bad}");
+        }
         for bad in ["", "1", "d", "-1d", "30", "3651d", "1d2h", "never"] {
             assert!(rest(bad).is_err(), "{bad}");
         }

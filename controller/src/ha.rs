@@ -12,9 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Run,
+    backups::Backups,
     probes,
     process::{Opened, Served, Stop, VERSION, asked_to_stop, host, options, purge_tokens},
-    ready, succession,
+    ready,
+    store_args::OpenStore,
+    succession,
 };
 
 /// The file that identifies this data folder: 32 hex digits.
@@ -31,7 +34,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let ca = succession::authority(run)?;
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
-    let (store, lock) = run.store.open(data_dir, &run.keys.guards()?).await?;
+    let OpenStore { store, stored, lock } = run.store.open(data_dir, &run.keys.guards()?).await?;
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(data_dir)?;
@@ -67,7 +70,8 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
             asked.cancel();
         }
     });
-    replica.run(&asked, &Process(&served)).await?;
+    let backups = Backups::new(&run.backups, ca.cluster(), stored, &metrics);
+    replica.run(&asked, &Process { served: &served, backups }).await?;
     served.goes();
     tracing::info!("ending: calls are let to their end, streams are closed");
     stop.streams.cancel();
@@ -82,17 +86,23 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
 }
 
 /// What this process does when a term begins, and when it hands the lead over.
-struct Process<'a>(&'a Served);
+struct Process<'a> {
+    served: &'a Served,
+    backups: Option<Arc<Backups>>,
+}
 
 impl Observer for Process<'_> {
     fn term_began(&self, leader: &Handle, ending: &CancellationToken) {
         tokio::spawn(purge_tokens(leader.clone(), ending.clone()));
+        if let Some(backups) = &self.backups {
+            tokio::spawn(Arc::clone(backups).run(ending.clone()));
+        }
     }
 
     fn term_ended(&self, _: &Handle) {}
 
     fn handing_over(&self, _: &Handle, _: usize) {
-        self.0.goes();
+        self.served.goes();
     }
 }
 

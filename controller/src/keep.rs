@@ -1,23 +1,23 @@
 //! `store`: backup, restore, migrate, verify; keys and sealing are in `reseal`. Each reads everything before it writes anything, and says what it did.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
-use aws_lc_rs::digest::{Context, SHA256};
-use controller_leader::{Inspection, inspect, is_of_the_process, keys};
+use controller_leader::{Inspection, inspect, keys};
 use controller_store::{
-    Filling, History, KeyValue, Limits, MemoryStore, Op, REVISION_GAP, RangeRequest, Store, StoreError,
-    SystemClock, Txn,
-    backup::{BackupReader, BackupWriter},
+    Filling, History, Limits, MemoryStore, Op, REVISION_GAP, RangeRequest, Store, SystemClock, Txn,
+    backup::BackupReader,
 };
 use proto_model::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{StoreAction, Which},
-    reseal,
+    copies::{Digesting, Pages, content, fill, finish},
+    process::unix_ms,
+    reseal, snapshot,
     store_args::{Kind, embedded},
     stores::{KeepError, opened, source},
 };
@@ -58,94 +58,16 @@ async fn target(which: &Which, kind: Kind, revision: u64, force: bool) -> Result
     }
 }
 
-/// All keys of a store at one revision, page by page, but those that belong to a process.
-struct Pages<'a> {
-    store: &'a dyn Store,
-    request: RangeRequest,
-    more: bool,
-}
-
-impl<'a> Pages<'a> {
-    fn new(store: &'a dyn Store) -> Self {
-        Self { store, request: RangeRequest::default(), more: true }
-    }
-
-    async fn next(&mut self) -> Result<Option<(u64, Vec<KeyValue>)>, StoreError> {
-        if !self.more {
-            return Ok(None);
-        }
-        let mut page = self.store.range(self.request.clone()).await?;
-        self.more = page.more;
-        self.request.revision = Some(page.revision);
-        self.request.after = page.items.last().map(|kv| kv.key.clone());
-        page.items.retain(|kv| !is_of_the_process(&kv.key));
-        Ok(Some((page.revision, page.items)))
-    }
-}
-
-/// What two stores with the same keys and values have in common.
-#[derive(PartialEq, Eq)]
-struct Content {
-    keys: u64,
-    digest: Vec<u8>,
-}
-
-struct Digesting {
-    keys: u64,
-    context: Context,
-}
-
-impl Digesting {
-    fn new() -> Self {
-        Self { keys: 0, context: Context::new(&SHA256) }
-    }
-
-    fn add(&mut self, key: &[u8], value: &[u8]) {
-        self.keys += 1;
-        for part in [key, value] {
-            self.context.update(&(part.len() as u64).to_le_bytes());
-            self.context.update(part);
-        }
-    }
-
-    fn done(self) -> Content {
-        Content { keys: self.keys, digest: self.context.finish().as_ref().to_vec() }
-    }
-}
-
-async fn content(store: &dyn Store) -> Result<Content, StoreError> {
-    let (mut pages, mut digesting) = (Pages::new(store), Digesting::new());
-    while let Some((_, items)) = pages.next().await? {
-        items.iter().for_each(|kv| digesting.add(&kv.key, &kv.value));
-    }
-    Ok(digesting.done())
-}
-
 async fn backup(which: &Which, out: &Path) -> Result<(), KeepError> {
     let store = source(which, which.store.store).await?;
-    let mut pages = Pages::new(store.as_ref());
-    let mut writer = None;
-    while let Some((revision, items)) = pages.next().await? {
-        let writer = match &mut writer {
-            Some(writer) => writer,
-            None => writer.insert(BackupWriter::create(out, revision)?),
-        };
-        for kv in items {
-            writer.push(&kv.key, &kv.value)?;
-        }
-    }
-    if let Some(writer) = writer {
-        writer.finish()?;
-        // What was written is read again before anybody relies on it.
-        let summary = BackupReader::check(out)?;
-        println!(
-            "{}: {} keys at revision {}, SHA-256 {}",
-            out.display(),
-            summary.keys,
-            summary.revision,
-            summary.sha256
-        );
-    }
+    let summary = snapshot::write(store, &|_| out.to_owned(), &CancellationToken::new()).await?.1;
+    println!(
+        "{}: {} keys at revision {}, SHA-256 {}",
+        out.display(),
+        summary.keys,
+        summary.revision,
+        summary.sha256
+    );
     Ok(())
 }
 
@@ -154,13 +76,8 @@ async fn restore(which: &Which, from: &Path, force: bool) -> Result<(), KeepErro
     let summary = BackupReader::check(from)?;
     let inspection = inspect_backup(which, from).await?;
     sound(&inspection, &from.display().to_string())?;
-    let mut filling = target(which, which.store.store, summary.revision + REVISION_GAP, force).await?;
-    let (mut reader, mut digesting) = (BackupReader::open(from)?, Digesting::new());
-    while let Some((key, value)) = reader.next()? {
-        digesting.add(&key, &value);
-        filling.put(key, value).await?;
-    }
-    finish(filling, &digesting.done()).await?;
+    let filling = target(which, which.store.store, summary.revision + REVISION_GAP, force).await?;
+    kept(fill(filling, from).await?);
     println!(
         "{} keys restored from {}, made at revision {}, with {}",
         summary.keys,
@@ -199,7 +116,7 @@ async fn migrate(which: &Which, to: Kind, force: bool) -> Result<(), KeepError> 
     if content(store.as_ref()).await? != copied {
         return Err(KeepError::Differs);
     }
-    finish(filling, &copied).await?;
+    kept(finish(filling, &copied).await?);
     println!(
         "{} keys migrated, compared and in place; start the controller with --store {}",
         copied.keys,
@@ -208,16 +125,10 @@ async fn migrate(which: &Which, to: Kind, force: bool) -> Result<(), KeepError> 
     Ok(())
 }
 
-/// Compares what was filled, and puts it in place.
-async fn finish(mut filling: Filling, expected: &Content) -> Result<(), KeepError> {
-    filling.flush().await?;
-    if content(filling.store().as_ref()).await? != *expected {
-        return Err(KeepError::Differs);
+fn kept(former: Option<PathBuf>) {
+    if let Some(former) = former {
+        println!("the former store is kept as {}", former.display());
     }
-    if let Some(kept) = filling.finish().await? {
-        println!("the former store is kept as {}", kept.display());
-    }
-    Ok(())
 }
 
 async fn verify(which: &Which, file: Option<&Path>) -> Result<(), KeepError> {
@@ -275,9 +186,4 @@ fn name(kind: Kind) -> &'static str {
         Kind::Embedded => "embedded",
         Kind::Etcd => "etcd",
     }
-}
-
-fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    u64::try_from(now).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,10 @@
 mod arg_values;
 mod args;
 mod authority;
+mod backup_args;
+mod backups;
 mod certificates;
+mod copies;
 mod ha;
 mod init;
 mod keep;
@@ -17,6 +20,7 @@ mod refused;
 mod reseal;
 mod run;
 mod sealing;
+mod snapshot;
 mod store_args;
 mod stores;
 mod succession;

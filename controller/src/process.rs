@@ -1,6 +1,9 @@
 //! What a controller's process opens, serves and ends, whether it leads alone or among several.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use axum::Router;
 use controller_leader::{Handle, Options, Seal};
@@ -209,6 +212,12 @@ pub(crate) async fn purge_tokens(handle: Handle, stop: CancellationToken) {
             Err(error) => tracing::warn!(%error, "expired API tokens could not be removed"),
         }
     }
+}
+
+/// The time now, in milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    u64::try_from(now).unwrap_or(u64::MAX)
 }
 
 /// Who leads, for people who look into the store.

@@ -17,6 +17,7 @@ use tokio::{
 
 use crate::{
     args::Run,
+    backups::Backups,
     ha, init, probes,
     process::{Opened, Stop, VERSION, asked_to_stop, options, purge_tokens},
     ready,
@@ -103,13 +104,17 @@ async fn lead(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<(Handle, JoinHandle<Ended>), Box<dyn std::error::Error>> {
-    let (store, lock) = run.store.open(&run.cluster.data_dir, &run.keys.guards()?).await?;
-    stop.keep(lock);
+    let opened = run.store.open(&run.cluster.data_dir, &run.keys.guards()?).await?;
+    stop.keep(opened.lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;
     let options = options(run, ca, stop.state.clone())?;
-    let (handle, running) = controller_leader::start(store, options, LoopMetrics::new(metrics)).await?;
+    let (handle, running) =
+        controller_leader::start(opened.store, options, LoopMetrics::new(metrics)).await?;
     controller_leader::bootstrap(&handle, VERSION).await?;
+    if let Some(backups) = Backups::new(&run.backups, ca.cluster(), opened.stored, metrics) {
+        tokio::spawn(backups.run(stop.calls.clone()));
+    }
     Ok((handle, running))
 }
 

@@ -159,18 +159,24 @@ impl EtcdArgs {
     }
 }
 
+/// A store that a controller runs on.
+pub(crate) struct OpenStore {
+    /// With secret values in the plain.
+    pub store: Arc<dyn Store>,
+    /// As it is stored: with secret values sealed. For backups.
+    pub stored: Arc<dyn Store>,
+    /// Keeps a second process out of the data folder, where the store does not.
+    pub lock: Option<Lock>,
+}
+
 impl StoreArgs {
     /// Opens the store; secret values are sealed underneath. The lock keeps a second process out of the data folder; the
     /// embedded store has its own.
     ///
     /// # Errors
     /// [`StoreArgsError`] if the options or the store cannot be used; nothing was overwritten.
-    pub async fn open(
-        &self,
-        data_dir: &Path,
-        guards: &Guards,
-    ) -> Result<(Arc<dyn Store>, Option<Lock>), StoreArgsError> {
-        let (store, lock): (Arc<dyn Store>, _) = match self.store {
+    pub(crate) async fn open(&self, data_dir: &Path, guards: &Guards) -> Result<OpenStore, StoreArgsError> {
+        let (stored, lock): (Arc<dyn Store>, _) = match self.store {
             Kind::Embedded if !self.etcd.etcd_endpoints.is_empty() => {
                 return Err(StoreArgsError::EtcdWithoutEtcd);
             }
@@ -192,6 +198,7 @@ impl StoreArgs {
                 (Arc::new(store), Some(lock))
             }
         };
-        Ok((sealing::opened(store, self.store_keys.as_ref(), data_dir, guards).await?, lock))
+        let store = sealing::opened(Arc::clone(&stored), self.store_keys.as_ref(), data_dir, guards).await?;
+        Ok(OpenStore { store, stored, lock })
     }
 }

@@ -4,13 +4,16 @@ use std::{path::PathBuf, sync::Arc};
 
 use controller_keys::KeyError;
 use controller_leader::keys;
-use controller_store::{EmbeddedStore, EtcdStore, KeyRing, KeyRingError, SealedStore, Store, StoreError};
+use controller_store::{
+    EmbeddedStore, EtcdStore, KeyRing, KeyRingError, SealedStore, Store, StoreError,
+};
 use proto_rpc::files::FileError;
 use thiserror::Error;
 
 use crate::{
     args::Which,
     sealing,
+    snapshot::SnapshotError,
     store_args::{Kind, StoreArgsError, embedded},
 };
 
@@ -35,6 +38,9 @@ pub enum KeepError {
     /// The store could not be opened, read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The backup could not be written.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// The file of store keys could not be used.
     #[error("--store-keys: {0}")]
     Keys(#[from] KeyRingError),

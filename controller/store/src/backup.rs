@@ -24,6 +24,8 @@ use crate::error::StoreError;
 const MAGIC: &[u8; 16] = b"RAILYARD-BACKUP\n";
 /// The format that this release writes, and the newest that it reads.
 const FORMAT: u32 = 1;
+/// What the name of a backup ends with while it is written.
+pub const PART: &str = ".part";
 const RECORD: u8 = 1;
 const END: u8 = 0;
 /// Nothing in a store is longer; a longer length is damage, not a reason to take memory.
@@ -46,10 +48,21 @@ pub struct BackupSummary {
 #[derive(Debug)]
 pub struct BackupWriter {
     path: PathBuf,
-    part: PathBuf,
+    part: Part,
     out: BufWriter<File>,
     hash: Hash,
     summary: BackupSummary,
+}
+
+/// The file under its temporary name. What is not finished is removed.
+#[derive(Debug)]
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After the end it has its own name, and there is nothing of this one.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// `Context` says nothing of itself.
@@ -71,10 +84,11 @@ impl BackupWriter {
             return Err(StoreError::Exists { place: path.display().to_string() });
         }
         let mut part = path.as_os_str().to_owned();
-        part.push(".part");
+        part.push(PART);
         let part = PathBuf::from(part);
         let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
         let out = BufWriter::new(open.map_err(|error| at(&part, &error))?);
+        let part = Part(part);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let time_ms = u64::try_from(now).unwrap_or(0);
         let summary = BackupSummary { revision, time_ms, keys: 0, sha256: String::new() };
@@ -91,7 +105,7 @@ impl BackupWriter {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.hash.0.update(bytes);
-        self.out.write_all(bytes).map_err(|error| at(&self.part, &error))
+        self.out.write_all(bytes).map_err(|error| at(&self.part.0, &error))
     }
 
     /// Adds one key.
@@ -119,11 +133,11 @@ impl BackupWriter {
         end.extend(self.summary.keys.to_le_bytes());
         self.write(&end)?;
         let sum = self.hash.0.finish();
-        let failed = |error: std::io::Error| at(&self.part, &error);
+        let failed = |error: std::io::Error| at(&self.part.0, &error);
         self.out.write_all(sum.as_ref()).map_err(failed)?;
         let file = self.out.into_inner().map_err(|error| failed(error.into_error()))?;
         file.sync_all().map_err(failed)?;
-        std::fs::rename(&self.part, &self.path).map_err(failed)?;
+        std::fs::rename(&self.part.0, &self.path).map_err(failed)?;
         let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
         folder.map_err(failed)?;
@@ -310,6 +324,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no part stays");
+        let mut given_up = BackupWriter::create(&folder.path().join("c"), 1).unwrap();
+        given_up.push(b"a", b"1").unwrap();
+        drop(given_up);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nor one that was given up");
     }
 
     #[test]
