@@ -36,7 +36,7 @@ pub enum Command {
     Run(Box<Run>),
     /// Makes the cluster's certificate authority and its first administrator; works once.
     Init(Init),
-    /// Looks after the cluster's store while no controller runs on it: backup, restore, migrate, verify.
+    /// Looks after the cluster's store while no controller runs on it: backup, restore, migrate, verify, drill.
     Store(StoreCommand),
     /// Looks after the cluster's certificate authority in the data folder.
     Ca(CaCommand),
@@ -317,6 +317,28 @@ pub enum StoreAction {
         #[arg(long)]
         file: Option<PathBuf>,
     },
+    /// Proves a backup: restores it into a folder of its own, which is gone afterwards, and leads on it as a starting controller would. Exit 1 where
+    /// none would start from it. Tells what it holds and, where the store that is meant can be read, what a restore would lose.
+    Drill {
+        /// The store that it would replace, and the keys.
+        #[command(flatten)]
+        which: Which,
+        /// The backup.
+        #[arg(long)]
+        file: PathBuf,
+        /// How the report is written, on standard output.
+        #[arg(short, long, value_enum, default_value_t = DrillOutput::Text)]
+        output: DrillOutput,
+    },
+}
+
+/// How the report of a drill is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DrillOutput {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// The store that is meant.

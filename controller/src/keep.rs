@@ -1,4 +1,4 @@
-//! `store`: backup, restore, migrate, verify; keys and sealing are in `reseal`. Each reads everything before it writes anything, and says what it did.
+//! `store`: backup, restore, migrate, verify; keys and sealing are in `reseal`, the drill in `drill`. Each reads everything before it writes anything, and says what it did.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::{StoreAction, Which},
     copies::{Digesting, Pages, content, fill, finish},
+    drill,
     process::unix_ms,
     reseal, snapshot,
     store_args::{Kind, embedded},
@@ -38,6 +39,7 @@ pub fn run(action: &StoreAction) -> Result<(), Box<dyn std::error::Error>> {
             }
             StoreAction::Reseal { which, plain } => reseal::reseal(which, *plain).await,
             StoreAction::Verify { which, file } => verify(which, file.as_deref()).await,
+            StoreAction::Drill { which, file, output } => drill::drill(which, file, *output).await,
         }
     });
     done.map_err(Into::into)

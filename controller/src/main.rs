@@ -7,6 +7,7 @@ mod backup_args;
 mod backups;
 mod certificates;
 mod copies;
+mod drill;
 mod ha;
 mod init;
 mod keep;

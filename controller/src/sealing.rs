@@ -195,7 +195,10 @@ pub async fn opened(
 }
 
 /// The key that the store says it is sealed with, and the revision of that.
-async fn record(store: &dyn Store) -> Result<Option<(KeyId, u64)>, SealingError> {
+///
+/// # Errors
+/// [`SealingError::Record`], or the store cannot be read.
+pub async fn record(store: &dyn Store) -> Result<Option<(KeyId, u64)>, SealingError> {
     let Some(kv) = store.get(keys::SEAL.into()).await? else { return Ok(None) };
     let text = std::str::from_utf8(&kv.value).unwrap_or_default();
     let id = text.parse().map_err(SealingError::Record)?;

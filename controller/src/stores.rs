@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use controller_keys::KeyError;
 use controller_leader::keys;
 use controller_store::{
-    EmbeddedStore, EtcdStore, KeyRing, KeyRingError, SealedStore, Store, StoreError,
+    EmbeddedStore, EtcdStore, KeyId, KeyRing, KeyRingError, SealedStore, Store, StoreError,
 };
 use proto_rpc::files::FileError;
 use thiserror::Error;
@@ -47,6 +47,27 @@ pub enum KeepError {
     /// The file of store keys could not be opened with what protects it.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The store's values are sealed with another key than those that are here.
+    #[error(
+        "the keys do not fit: secret values of this backup are sealed with key {id}, and {there}. Without that key the backup is worthless: give the store.keys of its cluster (--store-keys), which is in every controller's data folder and wherever its copy is kept"
+    )]
+    OtherKeys {
+        /// Id of the key that they are sealed with.
+        id: KeyId,
+        /// Which keys are here, in words.
+        there: String,
+    },
+    /// A controller would not start from the backup, in words.
+    #[error("no controller would start from {file}: {faults}")]
+    Worthless {
+        /// The backup.
+        file: String,
+        /// Why.
+        faults: String,
+    },
+    /// The folder for a drill.
+    #[error("the folder for the drill (TMPDIR says where): {0}")]
+    Scratch(std::io::Error),
     /// There is no key to seal with.
     #[error(
         "--store-keys is needed, where there is no store.keys in the data folder: the first key in it seals (--plain, with the keys that open, ends the sealing)"

@@ -47,6 +47,12 @@ const KINDS: [(&str, &str); 32] = [
     (keys::PAGE_KEY, "key of page tokens"),
 ];
 
+/// What a key is one of, in the words of [`Inspection::counts`]; `None` for what belongs to a process.
+#[must_use]
+pub fn kind_of(key: &[u8]) -> Option<&'static str> {
+    KINDS.iter().find(|(prefix, _)| key.starts_with(prefix.as_bytes())).map(|(_, kind)| *kind)
+}
+
 /// What a store holds, and what is wrong with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspection {
@@ -117,8 +123,7 @@ pub async fn inspect(store: &dyn Store, now: Timestamp) -> Result<Inspection, St
     loop {
         let page = store.range(request.clone()).await?;
         for kv in &page.items {
-            let kind = KINDS.iter().find(|(prefix, _)| kv.key.starts_with(prefix.as_bytes()));
-            if let Some((_, kind)) = kind {
+            if let Some(kind) = kind_of(&kv.key) {
                 *found.counts.entry(kind).or_default() += 1;
             }
             if let Err(error) = Row::of(kv, &format).sort_in(kv.mod_revision, &mut stored) {

@@ -40,7 +40,7 @@ pub use controller_rows::{format, v1 as records};
 pub use drive::Ended;
 pub use error::{CorruptError, Refusal, StartError};
 pub use handle::{Handle, Session, StoreHealth};
-pub use inspect::{Inspection, inspect};
+pub use inspect::{Inspection, inspect, kind_of};
 pub use keys::is_of_the_process;
 pub use logs::{Broker, CHUNKS, LogBroker, NoUpload, Opening, StepBroker, StepPart};
 pub use metrics::LoopMetrics;
