@@ -31,6 +31,7 @@ const SOURCES: [(&str, &[&str], usize); 2] = [
         "controller",
         &[
             "controller/leader/src/metrics.rs",
+            "controller/src/backups/metrics.rs",
             "controller/api/src/guard.rs",
             "controller/api/src/fair/gate.rs",
         ],
