@@ -7,6 +7,7 @@
 )]
 
 mod authority;
+mod disaster;
 mod etcd;
 mod handshake;
 mod keep;
