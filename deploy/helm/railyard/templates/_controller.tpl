@@ -109,6 +109,11 @@ spec:
         - --etcd-password-file=/etc/railyard/etcd/password
         {{- end }}
         {{- end }}
+        {{- if .backups.claimName }}
+        - --backup-dir=/var/lib/rail-backups
+        - {{ printf "--backup-every=%s" .backups.every | quote }}
+        - --backup-keep={{ .backups.keep }}
+        {{- end }}
         - {{ printf "--log-level=%s" .logLevel | quote }}
         - --log-format=json
         {{- range .extraArgs }}
@@ -153,6 +158,9 @@ spec:
         {{- if $etcd }}
         - {name: etcd, mountPath: /etc/railyard/etcd, readOnly: true}
         {{- end }}
+        {{- if .backups.claimName }}
+        - {name: backups, mountPath: /var/lib/rail-backups}
+        {{- end }}
     {{- if $.Values.metrics.proxy.enabled }}
     {{- include "railyard.proxy" (dict "root" $ "port" $.Values.metrics.proxy.port "upstream" 7444) | nindent 4 }}
     {{- end }}
@@ -165,6 +173,9 @@ spec:
     # Nothing that is not in etcd or in the Secret.
     - {name: state, emptyDir: {}}
     - {name: etcd, secret: {secretName: {{ .store.etcd.secretName }}, defaultMode: 0440}}
+    {{- end }}
+    {{- with .backups.claimName }}
+    - {name: backups, persistentVolumeClaim: {claimName: {{ . }}}}
     {{- end }}
     {{- with .authority.secretName }}
     - {name: authority, secret: {secretName: {{ . }}, defaultMode: 0440}}

@@ -136,6 +136,7 @@ pub fn sites() -> Vec<(&'static str, Value)> {
                 "controller": {
                     "store": {"kind": "etcd", "etcd": {"endpoints": ["https://e0:2379", "https://e1:2379"], "secretName": "etcd", "user": "rail"}},
                     "authority": {"secretName": "authority"}, "passphrase": {"secretName": "words"},
+                    "backups": {"claimName": "backups", "every": "6h"},
                     "serverNames": ["rail.example"], "extraArgs": ["--certification=warn"],
                     "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
                     "service": {"type": "LoadBalancer", "annotations": {"example.com/pool": "a: b"}}},
