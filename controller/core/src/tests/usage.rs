@@ -121,6 +121,40 @@ fn an_attempt_is_counted_from_its_place_to_its_end_and_outlives_its_job() {
     assert_eq!(w.reload(8).index.usage, w.state.index.usage);
 }
 
+/// When changes of a job by authority were recorded.
+fn audited(w: &World, text: &str) -> Vec<Timestamp> {
+    let rows = w.stored.values().filter_map(|write| match write {
+        Write::PutAudit(row) => Some(&row.records),
+        _ => None,
+    });
+    let of_job = |record: &&Arc<proto_audit::Record>| match &record.content {
+        proto_audit::Content::Change(change) => change.object.kind == "job" && change.object.name == text,
+        _ => false,
+    };
+    let mut times: Vec<Timestamp> =
+        rows.flatten().filter(of_job).map(|record| Timestamp(record.time_ms)).collect();
+    times.sort();
+    times
+}
+
+#[test]
+fn a_record_agrees_with_the_audit_log_to_the_millisecond() {
+    let mut w = World::new();
+    w.submit("a", spec(1, 1));
+    w.tick(Duration::from_millis(1234));
+    w.run("a");
+    w.tick(Duration::from_millis(4321));
+    w.ok(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
+    let cancelled = w.now;
+    w.tick(Duration::from_millis(777));
+    w.all("a", Observed::Ended);
+    let one = record(&w, "a", 1);
+    assert_eq!(audited(&w, "a"), [one.submitted, cancelled]);
+    assert_eq!(one.ended, cancelled.plus(Duration::from_millis(777)), "to the last word of its servers");
+    w.ok(Event::DeleteJob { id: id("a"), indices: Vec::new(), by: None });
+    assert_eq!((audited(&w, "a").len(), record(&w, "a", 1)), (3, one));
+}
+
 #[test]
 fn each_attempt_has_a_record_with_why_it_ended() {
     let mut w = World::new();
