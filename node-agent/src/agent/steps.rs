@@ -1,7 +1,7 @@
 //! Steps: answers OpenStep by a stream of its own, and carries frames between the controller and the job's supervisor. It keeps nothing
 //! and decides nothing: both sides are read only as fast as the other one takes, and the end of either is the end of both.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::ErrorKind, sync::Arc, time::Duration};
 
 use node_agent_attempt::{
     layout::JobDir,
@@ -160,7 +160,7 @@ async fn down(mut input: Streaming<v1::AttachStepResponse>, to: oneshot::Receive
     }
 }
 
-/// Events, until the supervisor has none any more.
+/// Events, until the supervisor has none any more. Where it closes before it has read all input, its end is a reset; its events have come before that.
 async fn up(mut from: OwnedReadHalf, out: &Out) -> Result<(), StepError> {
     while let Some(event) = next(&mut from).await? {
         let sent = tokio::select! {
@@ -177,10 +177,32 @@ async fn up(mut from: OwnedReadHalf, out: &Out) -> Result<(), StepError> {
 async fn next(from: &mut OwnedReadHalf) -> Result<Option<v1::StepEvent>, StepError> {
     let mut header = [0; LENGTH];
     match from.read_exact(&mut header).await {
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+            return Ok(None);
+        }
         answer => answer?,
     };
     let mut bytes = vec![0; step_frames::length(header, FRAME_MAX)?];
     from.read_exact(&mut bytes).await?;
     Ok(Some(prost::Message::decode(bytes.as_slice())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn events_of_a_supervisor_that_leaves_input_unread_all_arrive() {
+        let (agent, supervisor) = UnixStream::pair().unwrap();
+        let (mut from, mut to) = agent.into_split();
+        to.write_all(b"input that nobody reads").await.unwrap();
+        let (_, mut events) = supervisor.into_split();
+        let failure = What::Failure(v1::StepFailure { message: "the last one".into() });
+        let event = v1::StepEvent { node: String::new(), rank: 3, what: Some(failure) };
+        events.write_all(&step_frames::encode(&event)).await.unwrap();
+        drop(events);
+        assert_eq!(next(&mut from).await.unwrap(), Some(event));
+        // The kernel tells the agent of the input: the end is a reset, and no end of file.
+        assert!(next(&mut from).await.unwrap().is_none());
+    }
 }
