@@ -25,6 +25,8 @@ use crate::{
     page::{Asked, Tokens},
 };
 
+/// Longest name of a user that is asked for, in bytes.
+const MAX_USER: usize = 256;
 /// Records of a page where the caller does not say, and most.
 const DEFAULT: usize = 500;
 const LARGEST: usize = 1000;
@@ -86,8 +88,8 @@ impl Usage {
         };
         let since = moment("since", fields.since)?.unwrap_or_default();
         let until = moment("until", fields.until)?;
-        if until.is_some_and(|until| until <= since) {
-            return Err(fault::field("until", "is not after `since`"));
+        if fields.user.len() > MAX_USER {
+            return Err(fault::field("user", format!("is longer than {MAX_USER} bytes")));
         }
         let filter = UsageFilter {
             tenant,
@@ -95,7 +97,8 @@ impl Usage {
             queue,
             user: Some(fields.user.to_owned()).filter(|user| !user.is_empty()),
             since,
-            until: until.map_or(as_of, |until| until.min(as_of)),
+            // Nothing is held in an interval that ends before it begins.
+            until: until.map_or(as_of, |until| until.min(as_of)).max(since),
         };
         Ok(Selection { filter, as_of })
     }

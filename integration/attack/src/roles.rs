@@ -35,6 +35,8 @@ pub const TABLE: &[(&str, &str)] = &[
     ("rail.v1.QueueService/DeleteQueue", "....x"),
     ("rail.v1.QueueService/GetQueueOrder", "..xxx"),
     ("rail.v1.QueueService/ListShares", "..xxx"),
+    ("rail.v1.UsageService/ListUsageRecords", "..xxx"),
+    ("rail.v1.UsageService/SumUsage", "..xxx"),
     ("rail.v1.ReservationService/ApplyReservation", "....."),
     ("rail.v1.ReservationService/GetReservation", "..xxx"),
     ("rail.v1.ReservationService/ListReservations", "..xxx"),
