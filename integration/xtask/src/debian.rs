@@ -1,6 +1,7 @@
 //! Packages of the machine's own Debian, fetched by its apt and not installed.
 
 use std::{
+    fs,
     path::Path,
     process::{Command, Stdio},
 };
@@ -22,7 +23,20 @@ pub fn download(names: &[&str], folder: &Path) -> Result<()> {
         return Ok(());
     }
     update()?;
+    // Of packages that came with the old lists there may be other versions now.
+    without_packages(folder)?;
     download().map_err(|error| format!("Debian's packages cannot be had: {error}").into())
+}
+
+/// Removes packages from a folder, and nothing else.
+fn without_packages(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "deb") {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Fetches the lists of packages, where this process may.
