@@ -1,15 +1,12 @@
 //! A snapshot of a store, all its keys at one revision, as a backup in a file.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use controller_leader::is_of_the_process;
 use controller_store::{
     RangeResult, Store, StoreError,
-    backup::{BackupReader, BackupSummary, BackupWriter},
+    backup::{BackupSummary, BackupWriter},
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -51,8 +48,7 @@ pub async fn write(
         }
         page = next(&mut pages, stop).await?;
     }
-    writer.finish()?;
-    let summary = checked(&path)?;
+    let summary = writer.finish()?;
     Ok((path, summary))
 }
 
@@ -65,12 +61,4 @@ async fn next(
         () = stop.cancelled() => Err(SnapshotError::Stopped),
         page = pages.recv() => Ok(page.ok_or(StoreError::Closed)??),
     }
-}
-
-/// What was written is read again before anybody relies on it.
-fn checked(path: &Path) -> Result<BackupSummary, StoreError> {
-    BackupReader::check(path).inspect_err(|_| {
-        // What cannot be read must not be taken for a backup.
-        let _ = std::fs::remove_file(path);
-    })
 }

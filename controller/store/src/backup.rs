@@ -124,10 +124,10 @@ impl BackupWriter {
         self.write(&record)
     }
 
-    /// Makes it durable under its name.
+    /// Makes it durable, reads all of it again, and gives it its name only then.
     ///
     /// # Errors
-    /// The disk's; then there is no file of that name.
+    /// The disk's, [`StoreError::Corrupt`] when it is not read as it was written; then there is no file of that name.
     pub fn finish(mut self) -> Result<BackupSummary, StoreError> {
         let mut end = vec![END];
         end.extend(self.summary.keys.to_le_bytes());
@@ -137,11 +137,17 @@ impl BackupWriter {
         self.out.write_all(sum.as_ref()).map_err(failed)?;
         let file = self.out.into_inner().map_err(|error| failed(error.into_error()))?;
         file.sync_all().map_err(failed)?;
+        let summary = BackupSummary { sha256: HEXLOWER.encode(sum.as_ref()), ..self.summary };
+        if BackupReader::check(&self.part.0)? != summary {
+            let place = format!("the backup {}", self.part.0.display());
+            let reason = "it is not read as it was written".to_owned();
+            return Err(StoreError::Corrupt { place, key: "end".to_owned(), reason });
+        }
         std::fs::rename(&self.part.0, &self.path).map_err(failed)?;
         let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
         folder.map_err(failed)?;
-        Ok(BackupSummary { sha256: HEXLOWER.encode(sum.as_ref()), ..self.summary })
+        Ok(summary)
     }
 }
 
@@ -328,6 +334,18 @@ mod tests {
         given_up.push(b"a", b"1").unwrap();
         drop(given_up);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nor one that was given up");
+    }
+
+    #[test]
+    fn what_is_not_read_as_it_was_written_gets_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b");
+        let mut writer = BackupWriter::create(&path, 77).unwrap();
+        writer.push(b"a", &[7; 100_000]).unwrap();
+        // The disk keeps something else.
+        std::os::unix::fs::FileExt::write_all_at(writer.out.get_ref(), b"x", 5000).unwrap();
+        assert!(matches!(writer.finish(), Err(StoreError::Corrupt { .. })));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
