@@ -342,7 +342,7 @@ pub enum DrillOutput {
 }
 
 /// The store that is meant.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Which {
     /// Folder of the controller's state; not needed for etcd alone.
     #[arg(long, env = "RAIL_CONTROLLER_DATA_DIR")]

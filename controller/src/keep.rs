@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use controller_leader::{Inspection, inspect, keys};
@@ -23,6 +24,9 @@ use crate::{
     stores::{KeepError, opened, source},
 };
 
+/// How long what nobody waits for any more may hold the process.
+const END: Duration = Duration::from_secs(1);
+
 /// Does it.
 ///
 /// # Errors
@@ -42,6 +46,8 @@ pub fn run(action: &StoreAction) -> Result<(), Box<dyn std::error::Error>> {
             StoreAction::Drill { which, file, output } => drill::drill(which, file, *output).await,
         }
     });
+    // Where it was stopped, something may still wait for a file that does not answer.
+    runtime.shutdown_timeout(END);
     done.map_err(Into::into)
 }
 

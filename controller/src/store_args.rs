@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 /// Which store.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct StoreArgs {
     /// What keeps the state.
     #[arg(long, env = "RAIL_CONTROLLER_STORE", default_value = "embedded", value_enum)]
@@ -48,7 +48,7 @@ pub struct StoreArgs {
 }
 
 /// How to reach etcd.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "etcd")]
 pub struct EtcdArgs {
     /// Its members, https://host:2379 or http:// on this machine; default: http://127.0.0.1:2379. May be repeated.

@@ -68,6 +68,9 @@ pub enum KeepError {
     /// The folder for a drill.
     #[error("the folder for the drill (TMPDIR says where): {0}")]
     Scratch(std::io::Error),
+    /// The system does not tell of signals, at which a drill tidies up.
+    #[error("signals are not heard: {0}")]
+    Signals(std::io::Error),
     /// There is no key to seal with.
     #[error(
         "--store-keys is needed, where there is no store.keys in the data folder: the first key in it seals (--plain, with the keys that open, ends the sealing)"

@@ -87,10 +87,10 @@ impl CaFolder {
         if certificate.exists() {
             return self.standing(cluster, now);
         }
-        let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
         let ca = if key.exists() {
-            Ca::create_for(&self.key()?.0, cluster, now, lifetime)?
+            self.certified_again(cluster, lifetime, now)?
         } else {
+            let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
             let ca = Ca::create(cluster, now, lifetime)?;
             let form = self.guards.write(&key, Purpose::CaKey, &ca.key_pem())?;
             tracing::info!(cluster, ca_pin = %ca.pin(), key = %form, "the cluster's authority was made");
@@ -98,6 +98,19 @@ impl CaFolder {
         };
         files::write_public(&certificate, ca.certificate_pem())?;
         Ok(Standing::alone(ca))
+    }
+
+    /// What [`CaFolder::load_or_create`] makes of a key whose certificate is missing; nothing is written.
+    ///
+    /// # Errors
+    /// There is no key, or it does not open.
+    pub fn certified_again(
+        &self,
+        cluster: Option<&str>,
+        lifetime: Duration,
+        now: SystemTime,
+    ) -> Result<Ca, AuthorityError> {
+        Ok(Ca::create_for(&self.key()?.0, cluster.unwrap_or(DEFAULT_CLUSTER), now, lifetime)?)
     }
 
     /// An authority of another cluster is none.
