@@ -8,8 +8,8 @@ use crate::arg_values::interval;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Backups")]
 pub struct BackupArgs {
-    /// Folder for backups of the store, which the controller that leads writes on a schedule, the embedded store's too. Best on another disk than the
-    /// data folder. Not given: none are made.
+    /// Folder for backups of the store, which the controller that leads writes on a schedule, the embedded store's too. It must be
+    /// there: it is not made. Best on another disk than the data folder. Not given: none are made.
     #[arg(long, env = "RAIL_CONTROLLER_BACKUP_DIR", value_name = "DIR")]
     pub backup_dir: Option<PathBuf>,
     /// The time from one backup to the next: 30s, 15m, 6h or 1d.

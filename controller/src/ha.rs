@@ -70,7 +70,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
             asked.cancel();
         }
     });
-    let backups = Backups::new(&run.backups, ca.cluster(), stored, &metrics);
+    let backups = Backups::new(&run.backups, &ca, stored, &metrics);
     replica.run(&asked, &Process { served: &served, backups }).await?;
     served.goes();
     tracing::info!("ending: calls are let to their end, streams are closed");

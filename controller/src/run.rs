@@ -112,7 +112,7 @@ async fn lead(
     let (handle, running) =
         controller_leader::start(opened.store, options, LoopMetrics::new(metrics)).await?;
     controller_leader::bootstrap(&handle, VERSION).await?;
-    if let Some(backups) = Backups::new(&run.backups, ca.cluster(), opened.stored, metrics) {
+    if let Some(backups) = Backups::new(&run.backups, ca, opened.stored, metrics) {
         tokio::spawn(backups.run(stop.calls.clone()));
     }
     Ok((handle, running))

@@ -33,9 +33,10 @@ impl BackupMetrics {
         Self { made, newest, bytes }
     }
 
-    /// The newest one in the folder.
-    pub fn newest(&self, time: Timestamp) {
-        self.newest.set(i64::try_from(time.0 / 1000).unwrap_or(i64::MAX));
+    /// The newest one in the folder; none any more where it is empty.
+    pub fn newest(&self, time: Option<Timestamp>) {
+        let seconds = time.map_or(0, |time| time.0 / 1000);
+        self.newest.set(i64::try_from(seconds).unwrap_or(i64::MAX));
     }
 
     /// One was made.
@@ -44,7 +45,7 @@ impl BackupMetrics {
         self.made.inc(["success"]);
     }
 
-    /// One was due and was not made.
+    /// One was due and was not made, or what is not needed any more could not be removed.
     pub fn failed(&self) {
         self.made.inc(["failed"]);
     }

@@ -6,7 +6,7 @@ mod plan;
 
 use std::{
     fs, io,
-    os::unix::fs::DirBuilderExt,
+    mem::{Discriminant, discriminant},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -14,7 +14,7 @@ use std::{
 
 use controller_store::{Store, StoreError};
 use proto_model::Timestamp;
-use proto_rpc::Metrics;
+use proto_rpc::{Authority, CaPin, Metrics};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use crate::{
     backup_args::BackupArgs,
     backups::{
         metrics::BackupMetrics,
-        plan::{Plan, Schedule, Stamp, plan},
+        plan::{Owner, Plan, Schedule, Stamp, plan},
     },
     process::unix_ms,
     snapshot::{self, SnapshotError},
@@ -39,14 +39,24 @@ const TRIES: u32 = 3;
 const BESIDE_KEY: u64 = 16;
 /// Room on the disk that no backup takes.
 const RESERVE: u64 = 16 << 20;
+/// So many hex digits of an authority's pin tell its cluster from others of the same name.
+const DIGITS: usize = 8;
 
-/// Why a backup that was due was not made.
+/// Why a backup that was due was not made, or another one is still there.
 #[derive(Debug, Error)]
 enum BackupError {
     /// The folder.
     #[error("{}: {source}", path.display())]
     Folder {
         /// Which folder, or file in it.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file that is not needed any more.
+    #[error("{}: {source}", path.display())]
+    Remove {
+        /// Which file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -69,10 +79,32 @@ enum BackupError {
     Died,
 }
 
+/// What is told once as long as it stays so: texts of the same cause may hold another path or number each time.
+type Cause = (Discriminant<BackupError>, Option<Discriminant<StoreError>>, Option<io::ErrorKind>);
+
+impl BackupError {
+    fn cause(&self) -> Cause {
+        let (store, system) = match self {
+            Self::Snapshot(SnapshotError::Store(error)) => (Some(discriminant(error)), None),
+            Self::Folder { source, .. } | Self::Remove { source, .. } => (None, Some(source.kind())),
+            Self::NoRoom { .. } | Self::Snapshot(SnapshotError::Stopped) | Self::Died => (None, None),
+        };
+        (discriminant(self), store, system)
+    }
+
+    fn tell(&self) {
+        match self {
+            Self::Remove { .. } => tracing::error!(cause = %self, "old backups are not removed"),
+            _ => tracing::error!(cause = %self, "no backup is made"),
+        }
+    }
+}
+
 /// The backups of one controller.
 #[derive(Debug)]
 pub struct Backups {
     folder: Folder,
+    authority: Arc<Authority>,
     store: Stored,
     metrics: BackupMetrics,
 }
@@ -90,32 +122,28 @@ impl std::fmt::Debug for Stored {
 #[derive(Debug, Clone)]
 struct Folder {
     dir: PathBuf,
-    cluster: String,
     schedule: Schedule,
 }
 
 impl Backups {
-    /// As the options say; `None` where they ask for none. `store` is the one that seals nothing.
+    /// As the options say; `None` where they ask for none. `store` is the one that seals nothing. The folder is not looked at here: it may be on a disk that
+    /// does not answer, and a controller starts all the same.
     pub fn new(
         args: &BackupArgs,
-        cluster: &str,
+        authority: &Arc<Authority>,
         store: Arc<dyn Store>,
         metrics: &Metrics,
     ) -> Option<Arc<Self>> {
         let dir = args.backup_dir.clone()?;
         let schedule = Schedule { every: args.backup_every, keep: args.backup_keep as usize };
-        let folder = Folder { dir, cluster: cluster.to_owned(), schedule };
         let metrics = BackupMetrics::new(metrics, schedule.every);
-        // One that cannot be read is told when a backup is due.
-        if let Some(newest) = folder.plan(Timestamp(unix_ms())).ok().and_then(|plan| plan.newest) {
-            metrics.newest(newest.time);
-        }
-        Some(Arc::new(Self { folder, store: Stored(store), metrics }))
+        let (folder, authority) = (Folder { dir, schedule }, Arc::clone(authority));
+        Some(Arc::new(Self { folder, authority, store: Stored(store), metrics }))
     }
 
     /// Makes what is due until `ending`: as long as this controller leads.
     pub async fn run(self: Arc<Self>, ending: CancellationToken) {
-        let mut failing: Option<String> = None;
+        let mut failing: Option<Cause> = None;
         let mut wait = Duration::ZERO;
         loop {
             tokio::select! {
@@ -135,44 +163,57 @@ impl Backups {
                 Err(BackupError::Snapshot(SnapshotError::Stopped)) => return,
                 Err(error) => {
                     self.metrics.failed();
-                    let cause = error.to_string();
-                    if failing.as_ref() != Some(&cause) {
-                        tracing::error!(cause, "no backup is made");
+                    if failing.replace(error.cause()) != Some(error.cause()) {
+                        error.tell();
                     }
-                    failing = Some(cause);
                     AGAIN.min(self.folder.schedule.every)
                 }
             };
         }
     }
 
-    /// Makes a backup if one is due. Answers when to look again.
+    /// Removes what is not needed any more, which makes room, and makes a backup if one is due, also where not all could be removed. Answers when to
+    /// look again.
     async fn turn(&self, stop: &CancellationToken) -> Result<Duration, BackupError> {
-        let now = Timestamp(unix_ms());
-        self.folder.make()?;
-        let found = self.folder.plan(now)?;
-        if let Some(newest) = found.newest {
-            self.metrics.newest(newest.time);
+        let (now, owner) = (Timestamp(unix_ms()), self.owner());
+        let (mut due, mut removed) = self.look(&owner, now)?;
+        if due <= now {
+            let path = self.write(&owner, now, stop).await?;
+            let bytes = fs::metadata(&path).map_err(|source| BackupError::Folder { path, source })?.len();
+            self.metrics.made(bytes);
+            (due, removed) = self.look(&owner, Timestamp(unix_ms()).max(now))?;
         }
-        if found.due > now {
-            return Ok(found.due.since(now).min(RECHECK));
-        }
-        let path = self.write(now, stop).await?;
-        let bytes = fs::metadata(&path).map_err(|source| BackupError::Folder { path, source })?.len();
-        self.metrics.made(bytes);
-        let after = self.folder.plan(Timestamp(unix_ms()).max(now))?;
-        self.folder.prune(&after.remove)?;
-        if let Some(newest) = after.newest {
-            self.metrics.newest(newest.time);
-        }
-        Ok(after.due.since(Timestamp(unix_ms())).min(RECHECK))
+        removed?;
+        Ok(due.since(Timestamp(unix_ms())).min(RECHECK))
     }
 
-    async fn write(&self, now: Timestamp, stop: &CancellationToken) -> Result<PathBuf, BackupError> {
+    /// When the next one is due, and whether what is not needed any more was removed.
+    fn look(
+        &self,
+        owner: &Owner,
+        now: Timestamp,
+    ) -> Result<(Timestamp, Result<(), BackupError>), BackupError> {
+        let found = self.folder.plan(owner, now)?;
+        self.metrics.newest(found.newest.map(|stamp| stamp.time));
+        Ok((found.due, self.folder.prune(&found.remove)))
+    }
+
+    /// Whose backups count now: one authority may follow another while this controller runs.
+    fn owner(&self) -> Owner {
+        let pins = self.authority.standing().pins();
+        Owner { cluster: self.authority.cluster().to_owned(), authorities: pins.iter().map(short).collect() }
+    }
+
+    async fn write(
+        &self,
+        owner: &Owner,
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Result<PathBuf, BackupError> {
         let status = self.store.0.status().await.map_err(SnapshotError::from)?;
         self.folder.has_room(status.bytes + status.keys * BESIDE_KEY + RESERVE)?;
         let time = Timestamp(now.0 / 1000 * 1000);
-        let out = |revision| self.folder.dir.join(Stamp { time, revision }.name(&self.folder.cluster));
+        let out = |revision| self.folder.dir.join(owner.name(Stamp { time, revision }));
         let mut again = 1;
         let (path, summary) = loop {
             match snapshot::write(Arc::clone(&self.store.0), &out, stop).await {
@@ -191,42 +232,152 @@ impl Backups {
 }
 
 impl Folder {
-    fn failed<'a>(&'a self, name: &'a str) -> impl FnOnce(io::Error) -> BackupError + 'a {
-        move |source| BackupError::Folder { path: self.dir.join(name), source }
+    fn failed(&self, source: io::Error) -> BackupError {
+        BackupError::Folder { path: self.dir.clone(), source }
     }
 
-    fn make(&self) -> Result<(), BackupError> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
-        made.map_err(self.failed(""))
-    }
-
-    fn plan(&self, now: Timestamp) -> Result<Plan, BackupError> {
-        let names = names(&self.dir).map_err(self.failed(""))?;
-        Ok(plan(&names, &self.cluster, self.schedule, now))
+    /// What is to be done. A folder that is not there is not made: where a disk is not mounted, backups would fill another one.
+    fn plan(&self, owner: &Owner, now: Timestamp) -> Result<Plan, BackupError> {
+        let names = names(&self.dir).map_err(|source| self.failed(source))?;
+        Ok(plan(&names, owner, self.schedule, now))
     }
 
     fn has_room(&self, needed: u64) -> Result<(), BackupError> {
-        let stat = rustix::fs::statvfs(&self.dir).map_err(|error| self.failed("")(error.into()))?;
+        let stat = rustix::fs::statvfs(&self.dir).map_err(|error| self.failed(error.into()))?;
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         let dir = self.dir.clone();
         if free < needed { Err(BackupError::NoRoom { dir, free, needed }) } else { Ok(()) }
     }
 
+    /// Removes these files, whatever becomes of others.
+    ///
+    /// # Errors
+    /// The first one that is there still.
     fn prune(&self, names: &[String]) -> Result<(), BackupError> {
+        let mut removed = Ok(());
         for name in names {
-            match fs::remove_file(self.dir.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(self.failed(name)(error));
+            let path = self.dir.join(name);
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    removed = removed.and(Err(BackupError::Remove { path, source }));
                 }
                 _ => tracing::debug!(name, "an old backup was removed"),
             }
         }
-        Ok(())
+        removed
     }
+}
+
+/// An authority in the name of a backup: the first digits of the pin, which is written `sha256:<64 hex digits>`.
+fn short(pin: &CaPin) -> String {
+    let text = pin.to_string();
+    text.split(':').next_back().unwrap_or_default().chars().take(DIGITS).collect()
 }
 
 /// The files of a folder; names that are no text are nobody's of ours.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
     entries.filter_map(Result::transpose).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use controller_store::{History, Limits, MemoryStore, SystemClock};
+    use proto_rpc::{Ca, Standing, exposition::Exposition};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Backups of a store that is as good as empty, and the metrics that show them.
+    fn made(dir: &Path, keep: u32) -> (Arc<Backups>, Metrics) {
+        let args = BackupArgs { backup_dir: Some(dir.to_owned()), backup_every: HOUR, backup_keep: keep };
+        let now = SystemTime::now();
+        let authority = Authority::new(Standing::alone(Ca::create("rail", now, 24 * HOUR).unwrap())).unwrap();
+        let store = MemoryStore::new(Arc::new(SystemClock::default()), Limits::default(), History::default());
+        let metrics = Metrics::new("rail-controller", "1", now);
+        (Backups::new(&args, &Arc::new(authority), Arc::new(store), &metrics).unwrap(), metrics)
+    }
+
+    fn shown(metrics: &Metrics, series: &str) -> String {
+        let text = metrics.encode(Exposition::Text);
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{series} in {text}")).to_owned()
+    }
+
+    async fn turn(backups: &Backups) -> Result<Duration, BackupError> {
+        backups.turn(&CancellationToken::new()).await
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_missing_is_told_and_not_made() {
+        let keep = tempfile::tempdir().unwrap();
+        let dir = keep.path().join("backups");
+        let (backups, _) = made(&dir, 2);
+        let error = turn(&backups).await.unwrap_err();
+        assert!(matches!(&error, BackupError::Folder { path, .. } if *path == dir), "{error}");
+        assert!(!dir.exists());
+        fs::create_dir(&dir).unwrap();
+        turn(&backups).await.unwrap();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_is_removed_although_no_backup_is_due() {
+        let dir = tempfile::tempdir().unwrap();
+        let (backups, metrics) = made(dir.path(), 1);
+        let (owner, now) = (backups.owner(), Timestamp(unix_ms() / 1000 * 1000));
+        let name = |ago: u64| owner.name(Stamp { time: Timestamp(now.0 - ago * 60_000), revision: 7 });
+        for ago in [20, 30, 40] {
+            fs::write(dir.path().join(name(ago)), "").unwrap();
+        }
+        // Something that is no file cannot be removed: the others go all the same.
+        fs::create_dir(dir.path().join(name(35))).unwrap();
+        let error = turn(&backups).await.unwrap_err();
+        assert!(matches!(&error, BackupError::Remove { path, .. } if path.ends_with(name(35))), "{error}");
+        let mut left = names(dir.path()).unwrap();
+        left.sort();
+        assert_eq!(left, [name(35), name(20)]);
+        assert_ne!(shown(&metrics, "rail_backup_last_success_timestamp_seconds"), "0");
+    }
+
+    #[tokio::test]
+    async fn a_backup_is_made_although_an_old_one_cannot_be_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (backups, metrics) = made(dir.path(), 1);
+        let (owner, now) = (backups.owner(), Timestamp(unix_ms() / 1000 * 1000));
+        let name = |ago: u64| owner.name(Stamp { time: Timestamp(now.0 - ago * 60_000), revision: 7 });
+        fs::write(dir.path().join(name(80)), "").unwrap();
+        fs::create_dir(dir.path().join(name(90))).unwrap();
+        let error = turn(&backups).await.unwrap_err();
+        assert!(matches!(error, BackupError::Remove { .. }), "{error}");
+        let left = names(dir.path()).unwrap();
+        assert!(left.len() == 2 && !left.contains(&name(80)), "{left:?}");
+        // Where all are gone, there is no newest one any more.
+        for name in left {
+            let path = dir.path().join(name);
+            fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+        }
+        let (due, removed) = backups.look(&owner, now).unwrap();
+        assert!(removed.is_ok() && due == now);
+        assert_eq!(shown(&metrics, "rail_backup_last_success_timestamp_seconds"), "0");
+    }
+
+    #[test]
+    fn the_same_cause_with_another_path_or_number_is_told_once() {
+        let remove = |path: &str, kind: io::ErrorKind| {
+            BackupError::Remove { path: path.into(), source: kind.into() }.cause()
+        };
+        let denied = io::ErrorKind::PermissionDenied;
+        assert_eq!(remove("a", denied), remove("b", denied));
+        assert_ne!(remove("a", denied), remove("a", io::ErrorKind::ReadOnlyFilesystem));
+        let room = |free| BackupError::NoRoom { dir: "a".into(), free, needed: 9 }.cause();
+        assert_eq!(room(1), room(2));
+        let store = |error| BackupError::Snapshot(SnapshotError::Store(error)).cause();
+        let io = |cause: &str| StoreError::Io { cause: cause.to_owned() };
+        assert_eq!(store(io("a")), store(io("b")));
+        assert_ne!(store(io("a")), store(StoreError::Closed));
+    }
 }

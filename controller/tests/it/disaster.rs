@@ -3,8 +3,10 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    process::Command,
     time::Instant,
 };
 
@@ -42,7 +44,7 @@ fn backups(dir: &Path) -> Vec<(PathBuf, u64)> {
     let mut found: Vec<_> = entries
         .filter_map(|path| {
             let stem = path.file_name()?.to_str()?.strip_prefix("rail-")?.strip_suffix(".rail")?.to_owned();
-            Some((path, stem.split_once('-')?.1.parse().unwrap()))
+            Some((path, stem.split('-').nth(1)?.parse().unwrap()))
         })
         .collect();
     found.sort();
@@ -58,6 +60,14 @@ async fn backup_of(dir: &Path, revision: u64) -> PathBuf {
     })
     .await;
     newest.unwrap().0
+}
+
+/// A copy of the newest backup that shows a revision, or a later one: the file itself may be removed at any moment.
+async fn copy_of(dir: &Path, revision: u64, to: &Path) {
+    let begin = Instant::now();
+    while let Err(error) = fs::copy(backup_of(dir, revision).await, to) {
+        assert!(error.kind() == ErrorKind::NotFound && begin.elapsed() < PATIENCE, "{error}");
+    }
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -130,7 +140,10 @@ async fn a_lost_machine_comes_back_from_the_newest_backup_on_the_schedule() {
     fs::create_dir(&copies).unwrap();
     copy(&[&KEYS[..], &["admin.pem", "admin.key"]].concat(), &dir, &copies);
     fs::create_dir(&room).unwrap();
-    fs::write(room.join("monday.rail"), "somebody else's").unwrap();
+    let others = ["monday.rail", "rail-20200101T000000Z-00000000000000000007-00000000.rail"];
+    for other in others {
+        fs::write(room.join(other), "somebody else's").unwrap();
+    }
     let running = Running::start_with(&dir, &texts(&schedule(&room, "2")));
     let client = running.client(&dir, 0);
     let (known, _) = agent(&client, &running, "n1").await;
@@ -140,15 +153,14 @@ async fn a_lost_machine_comes_back_from_the_newest_backup_on_the_schedule() {
     let first = backup_of(&room, revision).await;
     // Two are kept, and nothing that is somebody else's goes.
     until("old backups stay", || !first.exists() && backups(&room).len() <= 2).await;
-    assert!(room.join("monday.rail").exists());
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let newest = backup_of(&room, revision).await;
-    assert_eq!(mode(&newest), 0o600);
+    assert!(others.iter().all(|other| room.join(other).exists()), "of a cluster of the same name neither");
+    let newest_copy = keep.path().join("offsite.rail");
+    copy_of(&room, revision, &newest_copy).await;
+    let mode = fs::metadata(&newest_copy).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "a copy has the mode of its original");
     assert!(is_known(&known).await);
     // A drill while the controller runs: its own store is not touched.
     let data = dir.to_str().unwrap();
-    let newest_copy = keep.path().join("offsite.rail");
-    fs::copy(&newest, &newest_copy).unwrap();
     let (report, _) = drill(&newest_copy, &["--data-dir", data], true);
     assert_eq!(report["led"]["jobs"], 1, "{report}");
     assert!(report["notes"].to_string().contains("in use"), "{report}");
@@ -180,7 +192,8 @@ async fn without_a_copy_of_the_authority_the_state_is_saved_and_everybody_joins_
     let (keep, dir) = folder();
     assert!(init(&dir, &[]).status.success());
     let room = keep.path().join("backups");
-    let running = Running::start_with(&dir, &texts(&schedule(&room, "9")));
+    fs::create_dir(&room).unwrap();
+    let running = Running::start_with(&dir, &texts(&schedule(&room, "50")));
     let client = running.client(&dir, 0);
     let (known, node) = agent(&client, &running, "n1").await;
     let made = submitted(&client).await;
@@ -226,8 +239,9 @@ async fn an_etcd_that_is_lost_for_good_is_replaced_from_a_backup() {
     fs::create_dir(&second).unwrap();
     copy(&KEYS, &first, &second);
     let room = keep.path().join("backups");
+    fs::create_dir(&room).unwrap();
     let start = |etcd: &RealEtcd, dir: &Path| {
-        let options = [flags(etcd), schedule(&room, "9")].concat();
+        let options = [flags(etcd), schedule(&room, "50")].concat();
         Running::start_with(dir, &texts(&options))
     };
     let (leads, follows) = (start(&etcd, &first), start(&etcd, &second));
@@ -295,6 +309,17 @@ async fn a_drill_finds_what_makes_a_backup_worthless() {
     fs::rename(dir.join("ca.key"), dir.join("aside")).unwrap();
     assert!(reported(&said(&["--data-dir", data]), false).contains("the authority in"));
     fs::rename(dir.join("aside"), dir.join("ca.key")).unwrap();
+    // Without its certificate the key is looked at all the same.
+    fs::rename(dir.join("ca.pem"), dir.join("aside")).unwrap();
+    let again = reported(&said(&["--data-dir", data]), true);
+    assert!(again.contains("there is no ca.pem") && again.contains("its key opens"), "{again}");
+    fs::rename(dir.join("ca.key"), dir.join("aside.key")).unwrap();
+    let mode = fs::metadata(dir.join("aside.key")).unwrap().permissions();
+    fs::write(dir.join("ca.key"), "no key").unwrap();
+    fs::set_permissions(dir.join("ca.key"), mode).unwrap();
+    assert!(reported(&said(&["--data-dir", data]), false).contains("the authority in"));
+    fs::rename(dir.join("aside.key"), dir.join("ca.key")).unwrap();
+    fs::rename(dir.join("aside"), dir.join("ca.pem")).unwrap();
     assert_eq!(fs::read(&file).unwrap(), whole, "the backup is as it was");
     let mut bad = whole;
     let middle = bad.len() / 2;
@@ -306,20 +331,45 @@ async fn a_drill_finds_what_makes_a_backup_worthless() {
     assert!(gone.contains("monday.rail"), "{gone}");
 }
 
-/// A folder that cannot be written is told, counted, and costs nothing else; it is tried again.
+/// A drill that is told to stop leaves nothing behind, also while its file does not answer.
+#[test]
+fn a_drill_that_is_stopped_leaves_nothing_behind() {
+    let keep = tempfile::tempdir().unwrap();
+    let file = keep.path().join("silent.rail");
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let begun = ["-TERM", "-INT", "-HUP"].map(|signal| {
+        let scratch = keep.path().join(signal);
+        fs::create_dir(&scratch).unwrap();
+        let mut drill = program();
+        drill.env("TMPDIR", &scratch).args(["store", "drill", "--file"]).arg(&file);
+        (signal, scratch, drill.spawn().unwrap())
+    });
+    for (signal, scratch, mut drill) in begun {
+        let begin = Instant::now();
+        let count = || fs::read_dir(&scratch).unwrap().count();
+        while count() == 0 {
+            assert!(begin.elapsed() < PATIENCE, "it does not begin");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(Command::new("kill").args([signal, &drill.id().to_string()]).status().unwrap().success());
+        assert_eq!(drill.wait().unwrap().code(), Some(1), "{signal}");
+        assert_eq!(count(), 0, "{signal}");
+    }
+}
+
+/// A folder that is not there is not made, which would fill another disk. That is told, counted, and costs nothing else; it is tried again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_that_fails_costs_the_controller_nothing() {
     let (keep, dir) = folder();
     assert!(init(&dir, &[]).status.success());
     let room = keep.path().join("backups");
-    // A file stands where the folder should be.
-    fs::write(&room, "").unwrap();
     let running = Running::start_with(&dir, &texts(&schedule(&room, "2")));
     let client = running.client(&dir, 0);
     let log = || fs::read_to_string(dir.join("log")).unwrap();
     until("it is not told", || log().contains("no backup is made")).await;
     let made = submitted(&client).await;
-    fs::remove_file(&room).unwrap();
+    assert!(!room.exists());
+    fs::create_dir(&room).unwrap();
     backup_of(&room, made.resource_version).await;
     until("that it works again is not told", || log().contains("backups are made again")).await;
     assert_eq!(log().matches("no backup is made").count(), 1, "{}", log());
