@@ -212,8 +212,8 @@ impl State {
             let (id, uid, status) = (&job.id, job.uid, &job.status);
             let mut attempt = attempts.remove(&uid);
             if let Some(attempt) = attempt.as_mut().filter(|attempt| attempt.since == Timestamp::default()) {
-                // Stored by a release that did not say.
-                Arc::make_mut(attempt).since = status.started.unwrap_or(status.submitted);
+                // Stored by a release that did not say: what is not known to have been held is not charged.
+                Arc::make_mut(attempt).since = status.started.unwrap_or(now);
             }
             let mut find = |what: &str| findings.push(format!("job '{id}': {what}"));
             if status.phase.holds() {
