@@ -75,6 +75,9 @@ fn usage(row: &Row<'_>, quick: bool) -> Result<(), String> {
     if sums.jobs < wanted {
         return Err(format!("{WORLDS} worlds have only {} jobs", sums.jobs));
     }
+    if sums.attempts == 0 || sums.gpu_ms.contains(&0) {
+        return Err(format!("{} jobs held nothing in {} attempts", sums.jobs, sums.attempts));
+    }
     let off = sums.lost + sums.doubled + sums.wrong + u64::from(sums.worst_ms > 0);
     row.line(&Line {
         case: &case,
