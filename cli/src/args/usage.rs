@@ -4,6 +4,9 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{ListArgs, Moment, parse_moment};
 
+/// Sums that a controller gives at most.
+const MOST_SUMS: i64 = 10_000;
+
 /// `usage`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -24,10 +27,10 @@ pub enum UsageCommand {
 /// Which attempts.
 #[derive(Debug, Args)]
 pub struct UsageFilter {
-    /// From then on: 30d for so long ago, 2026-08-20 or 2026-08-20T10:00:00Z
+    /// From then on: 30d for so long ago, 2026-08-20 (from midnight on, UTC) or 2026-08-20T10:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "30d")]
     pub since: Moment,
-    /// Up to then; without it up to now
+    /// Up to then, a date up to its begin at midnight, UTC; without it up to now
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub until: Option<Moment>,
     /// Only of jobs of this queue
@@ -49,11 +52,20 @@ pub struct UsageSum {
     pub by: UsageBy,
     #[command(flatten)]
     pub filter: UsageFilter,
-    /// So many lines at most, those with the most GPU time
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub limit: u32,
+    /// So many lines at most, those with the most GPU time; without it 1000 in tables, 10000 in other formats
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_SUMS))]
+    pub limit: Option<u32>,
     #[command(flatten)]
     pub list: ListArgs,
+}
+
+impl UsageSum {
+    /// Lines at most: for programs as many as a controller gives.
+    #[must_use]
+    pub fn lines(&self) -> u32 {
+        let most = u32::try_from(MOST_SUMS).unwrap_or(u32::MAX);
+        self.limit.unwrap_or(if self.list.for_people() { 1000 } else { most })
+    }
 }
 
 /// `usage list`.

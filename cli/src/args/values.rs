@@ -121,14 +121,14 @@ impl Moment {
     }
 }
 
-/// Reads `2026-08-20T10:00:00Z`, `2026-08-20`, or how long ago: `90m`.
+/// Reads `2026-08-20T10:00:00Z`, `2026-08-20` (its begin, UTC), or how long ago: `90m`.
 pub fn parse_moment(text: &str) -> Result<Moment, String> {
     if let Ok(ago) = parse_duration(text) {
         return Ok(Moment::Ago(ago));
     }
     let wrong =
         || format!("`{text}` is not a time: write for example 2026-08-20T10:00:00Z, or 90m for so long ago");
-    // A day begins at its midnight.
+    // A day begins at its midnight, UTC.
     let day = format!("{text}T00:00:00Z");
     text.parse().or_else(|_| day.parse()).map(Moment::At).map_err(|_| wrong())
 }

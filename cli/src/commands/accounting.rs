@@ -65,7 +65,7 @@ async fn sum(args: &UsageSum, api: &Api) -> Result<(), Error> {
         since: Some(since),
         until,
         by: by.into(),
-        limit: args.limit,
+        limit: args.lines(),
     };
     let mut answer = repeat("sum up what was used", |_| {
         let (mut client, request) = (api.usage(), request.clone());
@@ -74,13 +74,16 @@ async fn sum(args: &UsageSum, api: &Api) -> Result<(), Error> {
     .await?;
     let kind = Kind {
         message: "rail.v1.UsageSum",
-        name: &render::usage_name,
+        name: &|sum| render::usage_name(sum, by),
         table: &|sums, wide| render::usage_sums(sums, by, wide),
         columns: SUM_COLUMNS,
         slurm: None,
     };
     if args.list.for_people() {
         eprintln!("{}", render::usage_total(&answer, &since));
+    }
+    if answer.left_out > 0 {
+        eprintln!("{}", render::usage_left_out(answer.left_out));
     }
     print(&render::list(&args.list, &kind, &mut answer)?)
 }
@@ -100,13 +103,19 @@ async fn list(args: &UsageList, api: &Api) -> Result<(), Error> {
     let mut answer = api.list_usage_records(request, most).await?;
     let kind = Kind {
         message: "rail.v1.UsageRecord",
-        name: &|one: &v1::UsageRecord| format!("usage/{}/{}/{}", one.tenant, one.job, one.attempt),
+        name: &render::usage_record_name,
         table: &render::usage_records,
         columns: RECORD_COLUMNS,
         slurm: None,
     };
     if answer.records.is_empty() && args.list.for_people() {
         eprintln!("no attempts");
+    }
+    if !answer.next_page_token.is_empty() {
+        eprintln!(
+            "there are more attempts than the first {}, which are shown; see --limit",
+            answer.records.len()
+        );
     }
     print(&render::list(&args.list, &kind, &mut answer)?)
 }

@@ -1,6 +1,5 @@
 //! What attempts of jobs held: sums, and one line an attempt.
 
-use proto_model::size;
 use proto_wire::v1::{self, sum_usage_request::By};
 
 use super::{Table, words};
@@ -44,15 +43,31 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// The kind/name line of a sum.
+/// The kind/name line of a sum, by what was summed over; a queue or user that is none is `-`. Jobs have their uids with them: a name may have
+/// been another's before.
 #[must_use]
-pub fn usage_name(sum: &v1::UsageSum) -> String {
-    let parts = [("queue", &sum.queue), ("user", &sum.user), ("job", &sum.job)];
-    let found = parts.into_iter().find(|(_, name)| !name.is_empty());
-    found.map_or_else(
-        || format!("tenant/{}", sum.tenant),
-        |(kind, name)| format!("{kind}/{}/{name}", sum.tenant),
-    )
+pub fn usage_name(sum: &v1::UsageSum, by: By) -> String {
+    let tenant = &sum.tenant;
+    let named =
+        |kind: &str, name: &str| format!("{kind}/{tenant}/{}", if name.is_empty() { "-" } else { name });
+    match by {
+        By::Queue => named("queue", &sum.queue),
+        By::User => named("user", &sum.user),
+        By::Job => format!("{}/{}", named("job", &sum.job), sum.job_uid),
+        By::Tenant | By::Unspecified => format!("tenant/{tenant}"),
+    }
+}
+
+/// The kind/name line of an attempt's record.
+#[must_use]
+pub fn usage_record_name(record: &v1::UsageRecord) -> String {
+    format!("usage/{}/{}/{}/{}", record.tenant, record.job, record.job_uid, record.attempt)
+}
+
+/// That there are more lines than were asked for.
+#[must_use]
+pub fn usage_left_out(lines: u64) -> String {
+    format!("{lines} lines with less are left out: see --limit, or ask for a shorter interval")
 }
 
 /// Sums, one a line.
@@ -96,7 +111,7 @@ pub fn usage_sums(sums: &[v1::UsageSum], by: By, wide: bool) -> Table {
 pub fn usage_total(answer: &v1::SumUsageResponse, since: &prost_types::Timestamp) -> String {
     let total = answer.total.clone().unwrap_or_default();
     let amount = total.amount.unwrap_or_default();
-    let mut text = format!(
+    format!(
         "{} attempts, {} of them running, since {}: {} GPU-hours, {} node-hours, {} NIC-hours",
         total.attempts,
         total.attempts_running,
@@ -104,37 +119,45 @@ pub fn usage_total(answer: &v1::SumUsageResponse, since: &prost_types::Timestamp
         hours(amount.gpu_ms),
         hours(amount.node_ms),
         hours(amount.nic_ms)
-    );
-    if answer.left_out > 0 {
-        text += &format!("; {} lines with less are left out", answer.left_out);
-    }
-    text
+    )
 }
 
 fn end(record: &v1::UsageRecord) -> String {
     record.end().as_str_name().to_owned()
 }
 
-/// Attempts, one a line.
+/// Headers of what each table of attempts has.
+const RECORD: [&str; 13] = [
+    "TENANT",
+    "JOB",
+    "ATTEMPT",
+    "USER",
+    "QUEUE",
+    "NODES",
+    "GPUS",
+    "PLACED",
+    "ENDED",
+    "HELD",
+    "GPU-HOURS",
+    "END",
+    "REASON",
+];
+
+/// Attempts, one a line; with all columns their times and sizes are exact.
 #[must_use]
 pub fn usage_records(records: &[v1::UsageRecord], wide: bool) -> Table {
-    let mut header = vec![
-        "TENANT",
-        "JOB",
-        "ATTEMPT",
-        "USER",
-        "QUEUE",
-        "NODES",
-        "GPUS",
-        "PLACED",
-        "ENDED",
-        "HELD",
-        "GPU-HOURS",
-        "END",
-        "REASON",
-    ];
+    let mut header = RECORD.to_vec();
     if wide {
-        header.extend(["CLASS", "PRIORITY", "SPARES", "NICS", "RAILS", "CPUS", "MEMORY", "NODES-ASKED"]);
+        header.extend([
+            "CLASS",
+            "PRIORITY",
+            "SPARES",
+            "NICS",
+            "RAILS",
+            "CPUS",
+            "MEMORY-BYTES",
+            "NODES-ASKED",
+        ]);
         header.extend(["GPUS-ASKED", "SUBMITTED", "STARTED"]);
         header.extend(EXACT);
         header.extend(["TENANT-UID", "JOB-UID"]);
@@ -142,6 +165,8 @@ pub fn usage_records(records: &[v1::UsageRecord], wide: bool) -> Table {
     let mut table = table(&header);
     for record in records {
         let amount = record.amount.unwrap_or_default();
+        let exactly = |time: Option<&prost_types::Timestamp>| time.map(words::millis).unwrap_or_default();
+        let time = if wide { exactly } else { moment };
         let mut cells = vec![
             record.tenant.clone(),
             record.job.clone(),
@@ -150,8 +175,8 @@ pub fn usage_records(records: &[v1::UsageRecord], wide: bool) -> Table {
             record.queue.clone(),
             record.nodes.to_string(),
             record.gpus.to_string(),
-            moment(record.place_time.as_ref()),
-            moment(record.end_time.as_ref()),
+            time(record.place_time.as_ref()),
+            time(record.end_time.as_ref()),
             clock(amount.held_ms),
             hours(amount.gpu_ms),
             end(record),
@@ -165,11 +190,11 @@ pub fn usage_records(records: &[v1::UsageRecord], wide: bool) -> Table {
                 record.nics.to_string(),
                 record.rails.to_string(),
                 record.cpus.to_string(),
-                size(record.memory_bytes),
+                record.memory_bytes.to_string(),
                 record.nodes_asked.to_string(),
                 record.gpus_asked.to_string(),
-                record.submit_time.as_ref().map(words::millis).unwrap_or_default(),
-                record.start_time.as_ref().map(words::millis).unwrap_or_default(),
+                exactly(record.submit_time.as_ref()),
+                exactly(record.start_time.as_ref()),
             ]);
             cells.extend(exact(&amount));
             cells.extend([record.tenant_uid.clone(), record.job_uid.clone()]);
@@ -202,6 +227,8 @@ mod tests {
             user: "ann".into(),
             nodes: 2,
             gpus: 8,
+            job_uid: "u".into(),
+            memory_bytes: 1 << 30,
             place_time: at(1_800_000_000),
             end_time: at(1_800_095_400),
             end: v1::usage_record::End::Requeued.into(),
@@ -227,7 +254,10 @@ mod tests {
             "RankFailed",
         ];
         assert_eq!(row, expected, "{text}");
+        assert_eq!(usage_record_name(&record), "usage/red/train/u/2");
         let csv = usage_records(&[record], true).csv();
+        assert!(csv.contains(",2027-01-15T08:00:00.250Z,2027-01-16T10:30:00.250Z,"), "{csv}");
+        assert!(csv.contains(",1073741824,"), "{csv}");
         assert!(csv.contains(",763202.000,") && csv.starts_with("TENANT,JOB,ATTEMPT,"), "{csv}");
         let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
         assert_eq!(widths[0], widths[1]);
@@ -248,14 +278,13 @@ mod tests {
             text,
             "TENANT  USER  ATTEMPTS  RUNNING  GPU-HOURS  NODE-HOURS  NIC-HOURS\nred     ann   3         1        212.00     53.00       0.00\n"
         );
-        assert_eq!(usage_name(&sum), "user/red/ann");
+        let names = [By::User, By::Queue, By::Job, By::Tenant].map(|by| usage_name(&sum, by));
+        assert_eq!(names, ["user/red/ann", "queue/red/-", "job/red/-/", "tenant/red"]);
         let whole = usage_sums(std::slice::from_ref(&sum), By::Tenant, true);
         assert_eq!(whole.column("GPU-S").unwrap(), ["GPU-S", "763202.000"]);
         let answer = v1::SumUsageResponse { total: Some(sum), left_out: 2, ..Default::default() };
         let words = usage_total(&answer, &prost_types::Timestamp::default());
-        assert!(
-            words.contains("3 attempts, 1 of them running")
-                && words.ends_with("2 lines with less are left out")
-        );
+        assert!(words.contains("3 attempts, 1 of them running"));
+        assert!(usage_left_out(answer.left_out).starts_with("2 lines with less are left out"));
     }
 }

@@ -34,7 +34,7 @@ mod webhooks;
 mod words;
 mod work;
 
-pub use accounting::{usage_name, usage_records, usage_sums, usage_total};
+pub use accounting::{usage_left_out, usage_name, usage_record_name, usage_records, usage_sums, usage_total};
 pub use audit::{audit, audit_number, time};
 pub use cabling::{differences, drawn_topology, picture, signs, verdict};
 pub use canonical::{to_json, to_value, to_whole_value, to_yaml};
