@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use controller_core::{
     UsageAmount, UsageBudget, UsageBy, UsageEnd, UsageFilter, UsageGroup, UsagePage, UsagePosition,
-    UsageRecord, UsageSum, UsageSums,
+    UsageRecord, UsageSum, UsageSums, UsageTooOld,
 };
 use prost::Message as _;
 use proto_model::{JobUid, QueueName, Timestamp};
-use proto_rpc::{ErrorClass, RpcError};
+use proto_rpc::{ErrorClass, RpcError, page_token::PageTokenError};
 use proto_wire::{
     convert::{time_from_wire, time_to_wire},
     v1::{self, usage_record::End, usage_service_server::UsageService},
@@ -32,6 +32,8 @@ const DEFAULT: usize = 500;
 const LARGEST: usize = 1000;
 /// Attempts that one question to the loop looks at.
 const EXAMINED: usize = 4096;
+/// Attempts that may have ended since a list was begun: each question looks at all of them.
+const LATE: usize = 4 * EXAMINED;
 /// Questions to the loop that one page of a list asks; the client goes on with its token.
 const QUESTIONS: usize = 16;
 /// Groups of a sum where the caller does not say, and most.
@@ -110,8 +112,10 @@ impl Usage {
         records: usize,
     ) -> Result<UsagePage, RpcError> {
         let (filter, as_of) = (filter.clone(), *as_of);
-        let budget = UsageBudget { records, examined: EXAMINED };
-        self.context.query(move |state, _| state.usage_page(&filter, as_of, after, budget)).await
+        let budget = UsageBudget { records, examined: EXAMINED, late: LATE };
+        let page =
+            self.context.query(move |state, _| state.usage_page(&filter, as_of, after, budget)).await?;
+        page.map_err(|UsageTooOld| fault::field("pageToken", PageTokenError::Expired))
     }
 }
 
@@ -305,7 +309,6 @@ impl UsageService for Usage {
             until: wire.until,
         };
         let selection = self.selection(&caller, &fields, self.context.handle.now())?;
-        let oldest = self.context.query(|state, _| state.oldest_usage()).await?;
         let mut sums = UsageSums::new(by, selection.filter.since, selection.filter.until);
         let mut after = None;
         loop {
@@ -318,13 +321,16 @@ impl UsageService for Usage {
                 break;
             }
         }
+        // Last: what was dropped meanwhile may be missing from the sums.
+        let Selection { filter, as_of } = selection;
+        let oldest = self.context.query(move |state, _| state.oldest_usage(&filter)).await?;
         let total = Some(sum(None, &sums.total()));
         let (largest, left_out) = sums.largest(limit);
         Ok(Response::new(v1::SumUsageResponse {
             sums: largest.iter().map(|(group, one)| sum(Some(group), one)).collect(),
             total,
             left_out: left_out as u64,
-            as_of: Some(time_to_wire(selection.as_of)),
+            as_of: Some(time_to_wire(as_of)),
             oldest_end_time: oldest.map(time_to_wire),
         }))
     }

@@ -93,7 +93,7 @@ pub use controller_state::{
         },
         tenant::{figures, queues::QueueUsage, tenants::TenantImpact},
         usage::{
-            list::{UsageBudget, UsageFilter, UsagePage, UsagePosition},
+            list::{UsageBudget, UsageFilter, UsagePage, UsagePosition, UsageTooOld},
             sum::{UsageAmount, UsageBy, UsageGroup, UsageSum, UsageSums},
         },
     },

@@ -24,6 +24,7 @@ pub(crate) struct Batch {
     pub pushes: Vec<Push>,
     pub transitions: Vec<Transition>,
     pub certified: Vec<Certified>,
+    pub usage_dropped: u64,
 }
 
 impl Batch {
@@ -35,6 +36,7 @@ impl Batch {
         self.pushes.extend(output.pushes);
         self.transitions.extend(output.transitions);
         self.certified.extend(output.certified);
+        self.usage_dropped += output.usage_dropped;
         self.stepped.push(Stepped { event, answer, reply: output.reply });
     }
 

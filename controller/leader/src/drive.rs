@@ -371,6 +371,7 @@ impl Loop {
         for verdict in &batch.certified {
             self.metrics.certified.inc([verdict.as_str()]);
         }
+        self.metrics.usage_dropped.inc_by(batch.usage_dropped);
         for push in batch.pushes {
             let (node, session) = (push.node.clone(), push.session);
             match push::deliver(&self.sessions, push) {

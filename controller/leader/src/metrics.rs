@@ -40,6 +40,8 @@ pub struct LoopMetrics {
     pub jobs: GaugeBy<1>,
     /// Records that the audit log keeps, by log.
     pub audit_records: GaugeBy<1>,
+    /// Usage records that were removed before their time because there were too many.
+    pub usage_dropped: Counter,
     /// Attempts of webhooks' deliveries, by what became of them (delivered, failed, given-up, gone).
     pub webhook_attempts: CounterBy<1>,
     /// Deliveries of webhooks that wait.
@@ -197,6 +199,10 @@ impl LoopMetrics {
             ),
             jobs: metrics.gauge_by("jobs", "Jobs by phase", ["phase"]),
             audit_records: metrics.gauge_by("audit_records", "Records that the audit log keeps", ["log"]),
+            usage_dropped: metrics.counter(
+                "usage_records_dropped",
+                "Usage records dropped before their time: there were more than --usage-records",
+            ),
             webhook_attempts: metrics.counter_by(
                 "webhook_tries",
                 "Attempts of webhooks' deliveries",

@@ -84,6 +84,13 @@ async fn tenants_see_their_own_alone_and_nothing_of_an_earlier_tenant_of_the_nam
     assert_eq!((refused.class, refused.reason.as_str()), (ErrorClass::Denied, "FOREIGN_TENANT"));
     let admin = world.admin();
     assert_eq!(names(&list(&admin, v1::ListUsageRecordsRequest::default()).await), ["a", "e"]);
+    // Records from when on are complete: of a tenant its own alone, of all where that is so of each.
+    let oldest = |tenant: &str| v1::SumUsageRequest { tenant: tenant.into(), ..Default::default() };
+    let ends = list(&admin, v1::ListUsageRecordsRequest::default()).await.records;
+    let [a, e] = [&ends[0], &ends[1]].map(|record| record.end_time);
+    let (red, all) = (sum(&admin, oldest("red")).await, sum(&admin, oldest("")).await);
+    assert_eq!((red.oldest_end_time, all.oldest_end_time), (e, e));
+    assert_eq!(sum(&ann, oldest("")).await.oldest_end_time, a);
     assert_eq!(sum(&admin, foreign).await.sums.len(), 1);
     drop((eve, viewer));
     // The tenant goes, and somebody else has its name.

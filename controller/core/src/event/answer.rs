@@ -31,6 +31,8 @@ pub struct Output {
     pub claims: Vec<ClaimVerdict>,
     /// What the certification of gangs has come to, in order; for counting.
     pub certified: Vec<Certified>,
+    /// Usage records that were removed before their time because there were too many; for counting.
+    pub usage_dropped: u64,
 }
 
 /// What the certification of a gang has come to, once all is measured or the time for that is over.

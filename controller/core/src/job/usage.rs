@@ -15,18 +15,25 @@ impl Step<'_> {
     pub(crate) fn account(&mut self, entry: &JobEntry, attempt: &Attempt, outcome: Option<Outcome>) {
         let (tenant, end) = (self.state.tenant_uid(&entry.job.id.tenant), UsageEnd::of(outcome));
         self.state.put(Arc::new(UsageRecord::of(&entry.job, attempt, tenant, self.now, end)));
-        for _ in 0..DROPPED {
-            let over = self.state.base.usage.len() > self.state.config.max_usage;
-            let Some(key) = self.state.index.usage.surplus().filter(|_| over) else { return };
-            self.state.remove::<UsageRecord>(&key);
-        }
+        self.drop_surplus(DROPPED);
     }
 
-    /// Removes records that were kept for their time; a bounded number of them.
+    /// Removes records that were kept for their time, and those that are too many; a bounded number of them.
     pub(crate) fn purge_usage(&mut self, limit: usize) {
-        let Some(kept) = self.state.config.usage_retention else { return };
-        let old = self.state.index.usage.all.iter().take_while(|(ended, ..)| ended.plus(kept) <= self.now);
+        let kept = self.state.config.usage_retention;
+        let all = self.state.index.usage.all.iter();
+        let old = all.take_while(|(ended, ..)| kept.is_some_and(|kept| ended.plus(kept) <= self.now));
         let old: Vec<UsageKey> = old.take(limit).map(|(_, uid, attempt)| (*uid, *attempt)).collect();
         old.iter().for_each(|key| self.state.remove::<UsageRecord>(key));
+        self.drop_surplus(limit - old.len());
+    }
+
+    /// Removes records before their time, because there are too many.
+    fn drop_surplus(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let Some(key) = self.state.usage_over() else { return };
+            self.state.remove::<UsageRecord>(&key);
+            self.out.usage_dropped += 1;
+        }
     }
 }

@@ -7,10 +7,10 @@ use proto_model::{Observed, Preemption, Requeue, Role};
 use super::{holds::order, *};
 use crate::{
     Transition, UsageAmount, UsageBudget, UsageBy, UsageEnd, UsageFilter, UsageKey, UsagePosition,
-    UsageRecord, UsageSums,
+    UsageRecord, UsageSums, UsageTooOld,
 };
 
-const WHOLE: UsageBudget = UsageBudget { records: 1000, examined: 1000 };
+const WHOLE: UsageBudget = UsageBudget { records: 1000, examined: 1000, late: 1000 };
 
 /// What the phases of jobs say of attempts: when each got its place, and when it gave that back.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ fn anything() -> UsageFilter {
 fn listed(w: &World, filter: &UsageFilter, as_of: Timestamp, budget: UsageBudget) -> Vec<Arc<UsageRecord>> {
     let (mut all, mut after) = (Vec::new(), None);
     for _ in 0..1000 {
-        let page = w.state.usage_page(filter, as_of, after, budget);
+        let page = w.state.usage_page(filter, as_of, after, budget).unwrap();
         assert!(page.records.len() <= budget.records);
         all.extend(page.records);
         after = page.next;
@@ -286,7 +286,62 @@ fn records_go_after_their_time_and_the_oldest_of_whoever_has_most_make_room() {
     left.sort();
     assert_eq!(left, ["blue/z", "red/d", "red/e"]);
     assert_eq!(w.reload(8).index.usage, w.state.index.usage);
-    assert_eq!(w.state.oldest_usage(), w.state.base.usage.values().map(|one| one.ended).min());
+    // Of whoever is asked for nothing is missing from then on; of all tenants from when on that is so of each.
+    let of = |name: &str| UsageFilter { tenant: Some(tenant(name)), ..anything() };
+    let oldest = |name: &str| {
+        let own = w.state.base.usage.values().filter(|one| one.id.tenant == tenant(name));
+        own.map(|one| one.ended).min()
+    };
+    let asked = [of("blue"), of("red"), of("none"), anything()].map(|filter| w.state.oldest_usage(&filter));
+    assert_eq!(asked, [oldest("blue"), oldest("red"), None, oldest("red")]);
+    assert!(oldest("blue") < oldest("red"), "whose oldest had to go");
+    // A lower limit is reached without another attempt's end.
+    w.state.0.config.max_usage = 1;
+    assert!(w.state.next_tick().is_some_and(|time| time <= w.now));
+    assert_eq!((w.step(Event::Tick).usage_dropped, names(&w)), (2, vec!["blue/z".to_owned()]));
+    assert!(w.state.next_tick().is_none_or(|time| time > w.now));
+}
+
+#[test]
+fn an_attempt_of_a_release_that_did_not_say_when_it_was_placed_is_not_charged_for_its_wait() {
+    let mut w = World::new();
+    for text in ["runs", "prepares"] {
+        w.submit(text, spec(1, 1));
+    }
+    w.tick(Duration::from_secs(1));
+    w.run("runs");
+    let started = w.now;
+    w.tick(Duration::from_secs(1));
+    for write in w.stored.values_mut() {
+        if let Write::PutAttempt(attempt) = write {
+            Arc::make_mut(attempt).since = Timestamp::default();
+        }
+    }
+    let state = w.reload(7);
+    let since = |text: &str| state.base.jobs[&w.job(text).uid].attempt.as_ref().unwrap().since;
+    assert_eq!((since("runs"), since("prepares")), (started, w.now));
+}
+
+#[test]
+fn an_attempt_is_of_the_intervals_in_which_it_held() {
+    let mut w = World::new();
+    completed(&mut w, "a", 3);
+    let one = record(&w, "a", 1);
+    let (placed, ended) = (one.placed, one.ended);
+    let instant = UsageRecord { placed: ended, ..UsageRecord::clone(&one) };
+    let ms = Duration::from_millis(1);
+    let (before, last) = (Timestamp(placed.0 - 1), Timestamp(ended.0 - 1));
+    for (since, until, whole, at_once) in [
+        (before, placed, false, false),
+        (placed, placed.plus(ms), true, false),
+        (last, ended, true, false),
+        (ended, ended.plus(ms), false, true),
+        (ended.plus(ms), ended.plus(ms * 2), false, false),
+    ] {
+        let filter = UsageFilter { since, until, ..anything() };
+        assert_eq!((filter.takes(&one), filter.takes(&instant)), (whole, at_once), "{since} {until}");
+        assert_eq!(listed(&w, &filter, ended.plus(ms * 2), WHOLE).len(), usize::from(whole));
+    }
 }
 
 #[test]
@@ -301,8 +356,8 @@ fn a_list_has_each_attempt_once_whatever_happens_between_its_pages() {
     w.run("ends");
     w.tick(Duration::from_secs(10));
     let as_of = w.now;
-    let one = UsageBudget { records: 1, examined: 1 };
-    let first = w.state.usage_page(&anything(), as_of, None, one);
+    let one = UsageBudget { records: 1, examined: 1, late: 2 };
+    let first = w.state.usage_page(&anything(), as_of, None, one).unwrap();
     assert_eq!(first.records[0].id, id("a"));
     // One ends in that very moment, another begins and ends.
     let [n] = w.nodes("ends")[..] else { panic!() };
@@ -312,6 +367,9 @@ fn a_list_has_each_attempt_once_whatever_happens_between_its_pages() {
     let names: Vec<String> = all.iter().map(|record| record.id.name.to_string()).collect();
     assert_eq!(names, ["a", "b", "c", "run", "ends"]);
     assert_eq!(all, listed(&w, &anything(), as_of, WHOLE));
+    // Two have ended since the list was begun: where one is the limit it is too old.
+    let (open, less) = (Some(UsagePosition::Open(None)), UsageBudget { late: 1, ..one });
+    assert_eq!(w.state.usage_page(&anything(), as_of, open, less), Err(UsageTooOld));
     let run = &all[3];
     assert_eq!(
         (run.end, run.ended),
@@ -320,7 +378,7 @@ fn a_list_has_each_attempt_once_whatever_happens_between_its_pages() {
     );
     // By interval, user and tenant.
     let (a, b) = (record(&w, "a", 1), record(&w, "b", 1));
-    let since = UsageFilter { since: a.ended.plus(Duration::from_millis(1)), until: b.ended, ..anything() };
+    let since = UsageFilter { since: a.ended, until: b.ended, ..anything() };
     let found = listed(&w, &since, w.now, one);
     assert_eq!(found.iter().map(|one| one.id.clone()).collect::<Vec<_>>(), [id("b")]);
     let nobody = UsageFilter { user: Some("eve".into()), ..anything() };
@@ -328,7 +386,7 @@ fn a_list_has_each_attempt_once_whatever_happens_between_its_pages() {
     let earlier = UsageFilter { tenant: Some(tenant("red")), tenant_uid: Some("x".into()), ..anything() };
     assert!(listed(&w, &earlier, w.now, one).is_empty(), "of an earlier tenant of the name");
     assert!(matches!(
-        w.state.usage_page(&UsageFilter { since: w.now, ..anything() }, w.now, None, one).next,
+        w.state.usage_page(&UsageFilter { since: w.now, ..anything() }, w.now, None, one).unwrap().next,
         Some(UsagePosition::Open(None))
     ));
 }

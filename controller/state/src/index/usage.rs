@@ -40,7 +40,7 @@ impl UsageIndex {
         }
     }
 
-    /// The record that goes when there are too many: the oldest of whoever has the most, so that nobody pushes out another's.
+    /// The record that goes when there are too many: the oldest of whoever has the most, whoever's attempt is counted.
     #[must_use]
     pub fn surplus(&self) -> Option<UsageKey> {
         let (_, tenant) = self.counts.last()?;

@@ -38,7 +38,7 @@ impl State {
         let mut owners = index.tenants.keys().chain(index.request_counts.keys());
         let orphans = owners.any(|tenant| !self.base.tenants.contains_key(tenant));
         let schedule = &self.base.schedule;
-        let now = (schedule.wanted || orphans).then_some(Timestamp::default());
+        let now = (schedule.wanted || orphans || self.usage_over().is_some()).then_some(Timestamp::default());
         let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));
         let tokens = index.token_times.first().map(|(time, _)| *time);
         let kept = self.config.ended_retention;

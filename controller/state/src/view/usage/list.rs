@@ -3,7 +3,11 @@
 //! All pages of a list are as of one time. First come the attempts that had ended before it, in the order of their ends, then those that held
 //! something at that time, by job and number, whether they have ended since or not. So each comes once, whatever happens between two pages.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
 use proto_model::{JobUid, QueueName, TenantName, Timestamp};
 
@@ -29,7 +33,7 @@ pub struct UsageFilter {
     pub queue: Option<QueueName>,
     /// Only those of jobs that this user submitted.
     pub user: Option<String>,
-    /// Only those that held something then or later.
+    /// Only those that held something then or later; one that ended at this very moment held nothing from it on.
     pub since: Timestamp,
     /// Only those that held something before.
     pub until: Timestamp,
@@ -44,7 +48,7 @@ impl UsageFilter {
             && self.tenant_uid.as_ref().is_none_or(|uid| *uid == record.tenant_uid)
             && self.queue.as_ref().is_none_or(|queue| record.queue.as_ref() == Some(queue))
             && self.user.as_ref().is_none_or(|name| user == Some(name))
-            && record.ended >= self.since
+            && (record.ended > self.since || (record.placed == record.ended && record.ended == self.since))
             && record.placed < self.until
     }
 }
@@ -74,29 +78,51 @@ pub struct UsageBudget {
     pub records: usize,
     /// Attempts that are looked at.
     pub examined: usize,
+    /// Attempts that have ended since the time that the list is of: with more it is too old to go on.
+    pub late: usize,
 }
+
+/// So many attempts have ended since the time that a list is of that going on with it costs too much: it is to be begun anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsageTooOld;
 
 impl State {
     /// The attempts that are asked for, as of a time that is now or was, behind a position.
-    #[must_use]
+    ///
+    /// # Errors
+    /// [`UsageTooOld`] if more attempts than the budget says have ended since that time.
     pub fn usage_page(
         &self,
         filter: &UsageFilter,
         as_of: Timestamp,
         after: Option<UsagePosition>,
         budget: UsageBudget,
-    ) -> UsagePage {
+    ) -> Result<UsagePage, UsageTooOld> {
         match after {
-            None => self.usage_ended(filter, as_of, None, budget),
-            Some(UsagePosition::Ended(after)) => self.usage_ended(filter, as_of, Some(after), budget),
+            None => Ok(self.usage_ended(filter, as_of, None, budget)),
+            Some(UsagePosition::Ended(after)) => Ok(self.usage_ended(filter, as_of, Some(after), budget)),
             Some(UsagePosition::Open(after)) => self.usage_open(filter, as_of, after, budget),
         }
     }
 
-    /// When the oldest record that is kept ended.
+    /// From when on no record is missing of the tenant that is asked for, or of any: the end of its oldest record, or the latest such time of
+    /// all tenants. Records of what ended before may have been dropped. `None`: there is no record.
     #[must_use]
-    pub fn oldest_usage(&self) -> Option<Timestamp> {
-        self.index.usage.all.first().map(|(ended, ..)| *ended)
+    pub fn oldest_usage(&self, filter: &UsageFilter) -> Option<Timestamp> {
+        let first = |orders: &BTreeSet<UsageOrder>| orders.first().map(|(ended, ..)| *ended);
+        let tenants = &self.index.usage.tenants;
+        let Some(name) = &filter.tenant else { return tenants.values().filter_map(first).max() };
+        // Those of an earlier tenant of the name say nothing of this one.
+        let tenant = self.base.tenants.get(name).filter(|one| filter.tenant_uid.as_ref() == Some(&one.uid));
+        let created = tenant.map(|tenant| tenant.created).unwrap_or_default();
+        tenants.get(name).and_then(first).map(|oldest| oldest.max(created))
+    }
+
+    /// The record that goes next because there are more than the limit; `None` where there are not.
+    #[must_use]
+    pub fn usage_over(&self) -> Option<UsageKey> {
+        let over = self.base.usage.len() > self.config.max_usage;
+        over.then(|| self.index.usage.surplus()).flatten()
     }
 
     /// Records of ends between two, in their order; of a tenant where one is asked for.
@@ -145,14 +171,18 @@ impl State {
         as_of: Timestamp,
         after: Option<UsageKey>,
         budget: UsageBudget,
-    ) -> UsagePage {
+    ) -> Result<UsagePage, UsageTooOld> {
         let behind = |key: &UsageKey| after.is_none_or(|after| *key > after);
         let held =
             |record: &UsageRecord| record.placed < as_of && behind(&record.key()) && filter.takes(record);
         let late = self.usage_between(filter, Bound::Included((as_of, least(), 0)), Bound::Unbounded);
-        let late = late.map(|(_, record)| Arc::clone(record)).filter(|record| held(record));
-        let mut found: BTreeMap<UsageKey, Arc<UsageRecord>> =
-            late.map(|record| (record.key(), record)).collect();
+        let mut found: BTreeMap<UsageKey, Arc<UsageRecord>> = BTreeMap::new();
+        for (examined, (_, record)) in (1..).zip(late) {
+            if examined > budget.late {
+                return Err(UsageTooOld);
+            }
+            found.extend(held(record).then(|| (record.key(), Arc::clone(record))));
+        }
         let from = after.map_or(Bound::Unbounded, |(uid, _)| Bound::Included(uid));
         let mut seen_to = None;
         for (examined, uid) in (1..).zip(self.index.holding.range((from, Bound::Unbounded))) {
@@ -170,7 +200,7 @@ impl State {
         let records: Vec<Arc<UsageRecord>> = found.into_values().take(budget.records).collect();
         let last = records.last().map(|record| record.key());
         let next = if more { last } else { seen_to };
-        UsagePage { records, next: next.map(|key| UsagePosition::Open(Some(key))) }
+        Ok(UsagePage { records, next: next.map(|key| UsagePosition::Open(Some(key))) })
     }
 
     /// What the present attempt of a job has held up to a time.
