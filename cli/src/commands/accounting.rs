@@ -40,12 +40,20 @@ struct Range {
     until: Option<prost_types::Timestamp>,
 }
 
-fn range(filter: &UsageFilter, api: &Api) -> Range {
+fn range(filter: &UsageFilter, api: &Api) -> Result<Range, Error> {
     let now = now();
-    Range {
-        tenant: if filter.all_tenants { String::new() } else { api.tenant.clone() },
-        since: filter.since.time(now),
-        until: filter.until.map(|until| until.time(now)),
+    let (since, until) = (filter.since.time(now), filter.until.map(|until| until.time(now)));
+    ordered(&since, until.as_ref())?;
+    Ok(Range { tenant: if filter.all_tenants { String::new() } else { api.tenant.clone() }, since, until })
+}
+
+/// Nothing is held in an interval that ends before it begins: whoever asks for one means another.
+fn ordered(since: &prost_types::Timestamp, until: Option<&prost_types::Timestamp>) -> Result<(), Error> {
+    match until {
+        Some(until) if (until.seconds, until.nanos) <= (since.seconds, since.nanos) => {
+            Err(Error::Usage("--until is not after --since".to_owned()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -57,7 +65,7 @@ async fn sum(args: &UsageSum, api: &Api) -> Result<(), Error> {
         UsageBy::User => By::User,
         UsageBy::Job => By::Job,
     };
-    let Range { tenant, since, until } = range(&args.filter, api);
+    let Range { tenant, since, until } = range(&args.filter, api)?;
     let request = v1::SumUsageRequest {
         tenant,
         queue: args.filter.queue.clone().unwrap_or_default(),
@@ -90,7 +98,7 @@ async fn sum(args: &UsageSum, api: &Api) -> Result<(), Error> {
 
 async fn list(args: &UsageList, api: &Api) -> Result<(), Error> {
     render::check_list(&args.list)?;
-    let Range { tenant, since, until } = range(&args.filter, api);
+    let Range { tenant, since, until } = range(&args.filter, api)?;
     let request = v1::ListUsageRecordsRequest {
         tenant,
         queue: args.filter.queue.clone().unwrap_or_default(),
@@ -118,4 +126,20 @@ async fn list(args: &UsageList, api: &Api) -> Result<(), Error> {
         );
     }
     print(&render::list(&args.list, &kind, &mut answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_ends_after_it_begins() {
+        let at = |seconds, nanos| prost_types::Timestamp { seconds, nanos };
+        assert!(ordered(&at(7, 0), None).is_ok());
+        assert!(ordered(&at(7, 0), Some(&at(7, 1))).is_ok());
+        for until in [at(7, 0), at(6, 9)] {
+            let error = ordered(&at(7, 0), Some(&until)).unwrap_err();
+            assert!(matches!(&error, Error::Usage(why) if why.contains("--since")), "{error}");
+        }
+    }
 }
