@@ -32,7 +32,9 @@ type SumUsageResponse struct {
 	LeftOut Uint64 `json:"leftOut,omitempty"`
 	// Up to when attempts that still hold are counted.
 	AsOf string `json:"asOf,omitempty"`
-	// When the oldest record ended that the controller keeps, whosever it is; absent: there is none. Of before that nothing is known.
+	// Of attempts that ended before this time records may be missing, later ones have all: the end of the oldest record of the tenant that was
+	// asked for, whatever its queue and user. Of all tenants the latest of these times: ask for one tenant to know its own. Absent: no record
+	// is kept.
 	OldestEndTime string `json:"oldestEndTime,omitempty"`
 }
 
