@@ -93,14 +93,15 @@ impl Usage {
         if fields.user.len() > MAX_USER {
             return Err(fault::field("user", format!("is longer than {MAX_USER} bytes")));
         }
+        let until = until.map_or(as_of, |until| until.min(as_of));
         let filter = UsageFilter {
             tenant,
             tenant_uid: caller.tenancy.as_ref().map(|tenancy| tenancy.uid.to_string()),
             queue,
             user: Some(fields.user.to_owned()).filter(|user| !user.is_empty()),
             since,
-            // Nothing is held in an interval that ends before it begins.
-            until: until.map_or(as_of, |until| until.min(as_of)).max(since),
+            // Nothing is held in an interval that ends before it begins, as before all attempts.
+            until: if until > since { until } else { Timestamp::default() },
         };
         Ok(Selection { filter, as_of })
     }

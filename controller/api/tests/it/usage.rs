@@ -159,9 +159,17 @@ async fn pages_have_each_attempt_once_and_what_runs_counts_to_now() {
     assert!(by_job.sums[0].amount.unwrap().gpu_ms >= by_job.sums[1].amount.unwrap().gpu_ms);
     let by_user = sum(&ann, v1::SumUsageRequest { by: By::User.into(), ..Default::default() }).await;
     assert_eq!((by_user.sums.len(), by_user.sums[0].user.as_str()), (1, "ann"));
-    let none = v1::SumUsageRequest { since: by_user.as_of, until: by_user.as_of, ..Default::default() };
-    let refused = error(UsageServiceClient::new(ann.clone()).sum_usage(none).await);
-    assert_eq!(refused.violations[0].field, "until");
+    // Nothing is held in an interval that has no length, or ends before it begins.
+    for until in [by_user.as_of, Some(prost_types::Timestamp { seconds: 1000, nanos: 0 })] {
+        let none = v1::SumUsageRequest { since: by_user.as_of, until, ..Default::default() };
+        assert_eq!(
+            sum(&ann, none).await.total.unwrap(),
+            v1::UsageSum { amount: Some(Default::default()), ..Default::default() }
+        );
+    }
+    let long = v1::SumUsageRequest { user: "a".repeat(257), ..Default::default() };
+    let refused = error(UsageServiceClient::new(ann.clone()).sum_usage(long).await);
+    assert_eq!(refused.violations[0].field, "user");
     // Of an interval before all of them there is nothing.
     let early = prost_types::Timestamp { seconds: 1000, nanos: 0 };
     let before = v1::SumUsageRequest { until: Some(early), ..Default::default() };
