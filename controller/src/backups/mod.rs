@@ -92,7 +92,7 @@ impl BackupError {
         (discriminant(self), store, system)
     }
 
-    fn tell(&self) {
+    fn log(&self) {
         match self {
             Self::Remove { .. } => tracing::error!(cause = %self, "old backups are not removed"),
             _ => tracing::error!(cause = %self, "no backup is made"),
@@ -164,7 +164,7 @@ impl Backups {
                 Err(error) => {
                     self.metrics.failed();
                     if failing.replace(error.cause()) != Some(error.cause()) {
-                        error.tell();
+                        error.log();
                     }
                     AGAIN.min(self.folder.schedule.every)
                 }
@@ -176,19 +176,19 @@ impl Backups {
     /// look again.
     async fn turn(&self, stop: &CancellationToken) -> Result<Duration, BackupError> {
         let (now, owner) = (Timestamp(unix_ms()), self.owner());
-        let (mut due, mut removed) = self.look(&owner, now)?;
+        let (mut due, mut removed) = self.examine(&owner, now)?;
         if due <= now {
             let path = self.write(&owner, now, stop).await?;
             let bytes = fs::metadata(&path).map_err(|source| BackupError::Folder { path, source })?.len();
             self.metrics.made(bytes);
-            (due, removed) = self.look(&owner, Timestamp(unix_ms()).max(now))?;
+            (due, removed) = self.examine(&owner, Timestamp(unix_ms()).max(now))?;
         }
         removed?;
         Ok(due.since(Timestamp(unix_ms())).min(RECHECK))
     }
 
     /// When the next one is due, and whether what is not needed any more was removed.
-    fn look(
+    fn examine(
         &self,
         owner: &Owner,
         now: Timestamp,
@@ -360,7 +360,7 @@ mod tests {
             let path = dir.path().join(name);
             fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
         }
-        let (due, removed) = backups.look(&owner, now).unwrap();
+        let (due, removed) = backups.examine(&owner, now).unwrap();
         assert!(removed.is_ok() && due == now);
         assert_eq!(shown(&metrics, "rail_backup_last_success_timestamp_seconds"), "0");
     }
