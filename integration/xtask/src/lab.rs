@@ -88,6 +88,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         suites.iter().try_for_each(|suite| one(suite, Duration::from_secs(args.timeout)))
     };
+    exit_code(outcome)
+}
+
+/// What cannot be had here is exit code 2, with its reason, and no error.
+fn exit_code(outcome: std::result::Result<(), Trouble>) -> Result<ExitCode> {
     match outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(trouble @ Trouble::Absent(_)) => {
@@ -96,6 +101,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Err(Trouble::Failed(why)) => Err(why.into()),
     }
+}
+
+/// Tries what `cargo xtask dist` has made, in the target directory where no folder is named.
+///
+/// # Errors
+/// Something that was tried is not as it should be.
+fn of_dist(
+    dist: Option<&Path>,
+    all: impl FnOnce(&Path) -> std::result::Result<(), Trouble>,
+) -> Result<ExitCode> {
+    let dist = match dist {
+        Some(dist) => dist.to_owned(),
+        None => crate::process::target_dir()?.join("dist"),
+    };
+    exit_code(all(&dist))
 }
 
 /// Folder with the headers of libibverbs, from the guest's packages. (Those of the system are found without.)

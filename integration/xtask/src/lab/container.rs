@@ -39,16 +39,7 @@ exec chroot --userspec="$2" --groups="${2#*:}" "$1" /bin/sh /trial/image.sh "$3"
 /// # Errors
 /// Something that was tried is not as it should be. What cannot be had here is exit code 2 and no error.
 pub fn run(dist: Option<&Path>) -> Result<ExitCode> {
-    let dist =
-        dist.map_or_else(|| process::target_dir().map(|target| target.join("dist")), |dist| Ok(dist.into()))?;
-    match all(&dist) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(trouble @ Trouble::Absent(_)) => {
-            eprintln!("{trouble}");
-            Ok(ExitCode::from(2))
-        }
-        Err(Trouble::Failed(why)) => Err(why.into()),
-    }
+    super::of_dist(dist, all)
 }
 
 fn all(dist: &Path) -> std::result::Result<(), Trouble> {
