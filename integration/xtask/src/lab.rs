@@ -9,6 +9,7 @@ mod boot;
 mod bzimage;
 mod container;
 mod cpio;
+mod dist;
 mod image;
 mod install;
 mod module;
@@ -88,34 +89,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         suites.iter().try_for_each(|suite| one(suite, Duration::from_secs(args.timeout)))
     };
-    exit_code(outcome)
-}
-
-/// What cannot be had here is exit code 2, with its reason, and no error.
-fn exit_code(outcome: std::result::Result<(), Trouble>) -> Result<ExitCode> {
-    match outcome {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(trouble @ Trouble::Absent(_)) => {
-            eprintln!("{trouble}");
-            Ok(ExitCode::from(2))
-        }
-        Err(Trouble::Failed(why)) => Err(why.into()),
-    }
-}
-
-/// Tries what `cargo xtask dist` has made, in the target directory where no folder is named.
-///
-/// # Errors
-/// Something that was tried is not as it should be.
-fn of_dist(
-    dist: Option<&Path>,
-    all: impl FnOnce(&Path) -> std::result::Result<(), Trouble>,
-) -> Result<ExitCode> {
-    let dist = match dist {
-        Some(dist) => dist.to_owned(),
-        None => crate::process::target_dir()?.join("dist"),
-    };
-    exit_code(all(&dist))
+    trouble::exit_code(outcome)
 }
 
 /// Folder with the headers of libibverbs, from the guest's packages. (Those of the system are found without.)

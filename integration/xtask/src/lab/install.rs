@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::Trouble;
+use super::{dist::of_dist, trouble::Trouble};
 use crate::{
     dist::packages,
     process::{self, Result},
@@ -45,7 +45,7 @@ exec /bin/bash /trial/packages.sh
 /// # Errors
 /// Something that was tried is not as it should be. What cannot be had here is exit code 2 and no error.
 pub fn run(dist: Option<&Path>) -> Result<ExitCode> {
-    super::of_dist(dist, all)
+    of_dist(dist, all)
 }
 
 fn all(dist: &Path) -> std::result::Result<(), Trouble> {

@@ -1,5 +1,7 @@
 //! Why the lab cannot run on this machine, or what went wrong in it.
 
+use std::process::ExitCode;
+
 /// Why the lab cannot run on this machine, or what went wrong in it.
 #[derive(Debug)]
 pub enum Trouble {
@@ -22,5 +24,20 @@ impl std::fmt::Display for Trouble {
             Trouble::Absent(why) => write!(f, "the lab cannot run here: {why}"),
             Trouble::Failed(why) => f.write_str(why),
         }
+    }
+}
+
+/// What cannot be had here is exit code 2, with its reason, and no error.
+///
+/// # Errors
+/// Something has failed.
+pub(super) fn exit_code(outcome: Result<(), Trouble>) -> crate::process::Result<ExitCode> {
+    match outcome {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(trouble @ Trouble::Absent(_)) => {
+            eprintln!("{trouble}");
+            Ok(ExitCode::from(2))
+        }
+        Err(Trouble::Failed(why)) => Err(why.into()),
     }
 }
