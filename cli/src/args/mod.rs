@@ -53,7 +53,7 @@ pub use label::{Label, LabelNoun};
 pub use list::{ListArgs, ListOutput};
 pub use noun::jobs as job_names;
 pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
-pub use queue::{QueueCommand, ReportCommand, ScheduleCommand};
+pub use queue::{QueueCommand, ScheduleCommand};
 pub use rails::{Drain, RailCommand};
 pub use resources::{
     Apply, Delete, DeleteNoun, Describe, DescribeNoun, Diff, Edit, EditNoun, Get, GetNoun, PhaseArg,
@@ -244,9 +244,6 @@ pub enum Command {
     /// Start what a schedule would start
     #[command(subcommand)]
     Schedule(ScheduleCommand),
-    /// Tell what tenants and users have used
-    #[command(subcommand)]
-    Report(ReportCommand),
     /// Keep servers for tenants or for maintenance at a time to come
     #[command(subcommand)]
     Reserve(ReserveCommand),

@@ -1,8 +1,8 @@
-//! What is said about the order of the queue, what schedules start, and what was used.
+//! What is said about the order of the queue, and what schedules start.
 
 use clap::Subcommand;
 
-use super::{Moment, Output, parse_moment};
+use super::Output;
 
 #[derive(Debug, Subcommand)]
 pub enum QueueCommand {
@@ -27,22 +27,6 @@ pub enum ScheduleCommand {
         /// The schedule; administrators may write TENANT/SCHEDULE
         name: String,
         /// How to print the job
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ReportCommand {
-    /// GPU hours of tenants and users, and how their jobs ended; of jobs that were deleted nothing is known any more
-    Usage {
-        /// From then on: 1d for so long ago, or 2026-08-20T10:00:00Z
-        #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "30d")]
-        since: Moment,
-        /// Of all tenants (administrators)
-        #[arg(short = 'A', long)]
-        all_tenants: bool,
-        /// How to print it
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },

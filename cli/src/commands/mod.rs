@@ -1,6 +1,5 @@
 //! What each command does: one file per group, thin over `client`, `documents` and `render`.
 
-mod accounting;
 mod alloc;
 mod allocation;
 mod apply;
@@ -154,7 +153,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Signal(args) => signal::run(args, &api()?).await,
         Command::Timeline(args) => timeline::run(args, &api()?).await,
         Command::Top(args) => top::run(args, &api()?).await,
-        Command::Usage(args) => accounting::run(args, &api()?).await,
+        Command::Usage(args) => usage::run(args, &api()?).await,
         Command::Efficiency(args) => top::efficiency(args, &api()?).await,
         Command::Label(args) => label::run(args, &api()?).await,
         Command::Token(command) => auth::tokens(command, &api()?).await,
@@ -167,7 +166,6 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Events(args) => events::run(args, &api()?).await,
         Command::Attach(args) => logs::attach(args, &api()?).await,
         Command::Schedule(command) => schedule::run(command, &api()?).await,
-        Command::Report(command) => usage::run(command, &api()?).await,
         Command::Wait(args) => wait_for::run(args, &api()?).await,
         Command::Login(args) => login::run(args, &cli.global, &env).await,
         Command::Cancel(args) => cancel::run(args, &api()?).await,
