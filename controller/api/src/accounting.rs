@@ -36,6 +36,8 @@ const EXAMINED: usize = 4096;
 const LATE: usize = 4 * EXAMINED;
 /// Questions to the loop that one page of a list asks; the client goes on with its token.
 const QUESTIONS: usize = 16;
+/// Times that a sum is begun: more attempts than [`LATE`] end while it is made only where the loop has no time for it.
+const SUMS: usize = 3;
 /// Groups of a sum where the caller does not say, and most.
 const GROUPS: usize = 1000;
 const MOST_GROUPS: usize = 10_000;
@@ -111,12 +113,48 @@ impl Usage {
         Selection { filter, as_of }: &Selection,
         after: Option<UsagePosition>,
         records: usize,
-    ) -> Result<UsagePage, RpcError> {
+    ) -> Result<Result<UsagePage, UsageTooOld>, RpcError> {
         let (filter, as_of) = (filter.clone(), *as_of);
         let budget = UsageBudget { records, examined: EXAMINED, late: LATE };
-        let page =
-            self.context.query(move |state, _| state.usage_page(&filter, as_of, after, budget)).await?;
-        page.map_err(|UsageTooOld| fault::field("pageToken", PageTokenError::Expired))
+        self.context.query(move |state, _| state.usage_page(&filter, as_of, after, budget)).await
+    }
+
+    /// The sums of what is asked for as of now, and what that is.
+    async fn sums(
+        &self,
+        caller: &Caller,
+        fields: &Fields<'_>,
+        by: UsageBy,
+    ) -> Result<(Selection, UsageSums), RpcError> {
+        for _ in 0..SUMS {
+            let selection = self.selection(caller, fields, self.context.handle.now())?;
+            if let Ok(sums) = self.sums_of(&selection, by).await? {
+                return Ok((selection, sums));
+            }
+        }
+        Err(overtaken())
+    }
+
+    async fn sums_of(
+        &self,
+        selection: &Selection,
+        by: UsageBy,
+    ) -> Result<Result<UsageSums, UsageTooOld>, RpcError> {
+        let mut sums = UsageSums::new(by, selection.filter.since, selection.filter.until);
+        let mut after = None;
+        loop {
+            let part = match self.part(selection, after, EXAMINED).await? {
+                Ok(part) => part,
+                Err(too_old) => return Ok(Err(too_old)),
+            };
+            for record in &part.records {
+                sums.add(record).map_err(|_| too_many())?;
+            }
+            after = part.next;
+            if after.is_none() {
+                return Ok(Ok(sums));
+            }
+        }
     }
 }
 
@@ -264,6 +302,7 @@ impl UsageService for Usage {
         let mut found: Vec<Arc<UsageRecord>> = Vec::new();
         for _ in 0..QUESTIONS {
             let part = self.part(&selection, after, size - found.len()).await?;
+            let part = part.map_err(|UsageTooOld| fault::field("pageToken", PageTokenError::Expired))?;
             found.extend(part.records);
             after = part.next;
             if after.is_none() || found.len() >= size {
@@ -309,21 +348,8 @@ impl UsageService for Usage {
             since: wire.since,
             until: wire.until,
         };
-        let selection = self.selection(&caller, &fields, self.context.handle.now())?;
-        let mut sums = UsageSums::new(by, selection.filter.since, selection.filter.until);
-        let mut after = None;
-        loop {
-            let part = self.part(&selection, after, EXAMINED).await?;
-            for record in &part.records {
-                sums.add(record).map_err(|_| too_many())?;
-            }
-            after = part.next;
-            if after.is_none() {
-                break;
-            }
-        }
+        let (Selection { filter, as_of }, sums) = self.sums(&caller, &fields, by).await?;
         // Last: what was dropped meanwhile may be missing from the sums.
-        let Selection { filter, as_of } = selection;
         let oldest = self.context.query(move |state, _| state.oldest_usage(&filter)).await?;
         let total = Some(sum(None, &sums.total()));
         let (largest, left_out) = sums.largest(limit);
@@ -341,6 +367,12 @@ fn too_many() -> RpcError {
     let most = UsageSums::GROUPS;
     let message = format!("there are more than {most} groups; ask for a shorter interval, or for one tenant");
     RpcError::new(ErrorClass::Infeasible, "TOO_MANY_GROUPS", message)
+}
+
+fn overtaken() -> RpcError {
+    let message =
+        format!("attempts end faster than they are summed ({SUMS} times); ask for one tenant, or later");
+    RpcError::new(ErrorClass::Overloaded, "SUM_OVERTAKEN", message)
 }
 
 #[cfg(test)]
