@@ -346,6 +346,8 @@ impl Standby {
                 return Err(*error);
             }
             leader::bring_up(&store, &mut lead, epoch).await?;
+        }
+        if format.rewrites() {
             let now = clock.now();
             let (state, revision) = leader::load(&store, &mut lead, &options.config, epoch, now).await?;
             return Ok(launch(Begin { state, epoch, revision, lead, store, options, metrics, clock, rng }));

@@ -6,8 +6,9 @@ use thiserror::Error;
 
 use crate::v1;
 
-/// The version of the rows that this program reads and writes.
-pub const CURRENT: u32 = 2;
+/// The version of the rows that this program reads and writes. Whatever a release adds to rows, be it a field or a kind of them, needs a version
+/// that no release before it had: by this number alone does an older program say why it does not go on, and which one does.
+pub const CURRENT: u32 = 3;
 
 /// The version of a store that says none: of before there were several.
 const FIRST: u32 = 1;
@@ -96,6 +97,12 @@ impl Format {
         self.step.is_some()
     }
 
+    /// Whether rows are to be written anew on the way to the version of this program.
+    #[must_use]
+    pub fn rewrites(&self) -> bool {
+        self.is_between() || (self.version..CURRENT).any(crate::migrate::rewrites)
+    }
+
     /// Whether nothing is to be migrated.
     #[must_use]
     pub fn is_current(&self) -> bool {
@@ -148,13 +155,18 @@ mod tests {
         let first = Format::of(None).unwrap();
         assert_eq!((first.version(), first.of_row(b"/x"), first.is_between()), (1, 1, false));
         let between = first.with_done("/m".into(), 7).with_done("/n".into(), 3);
-        for format in [first, between.clone(), between.finished(), Format::CURRENT] {
+        for format in [first.clone(), between.clone(), between.finished(), Format::CURRENT] {
             let again = Format::of(Some(&format.encode("rail-controller 1.2.3").into()));
             assert_eq!(again.as_ref(), Ok(&format));
         }
         assert_eq!((between.rows(), between.done()), (10, Some(&"/n".into())));
         assert_eq!([b"/m", b"/n", b"/o"].map(|key| between.of_row(key)), [2, 2, 1]);
-        assert!(between.is_between() && between.finished().is_current());
+        let second = between.finished();
+        assert!(between.is_between() && !second.is_current() && second.finished().is_current());
+        assert_eq!(
+            [first, between, second, Format::CURRENT].map(|format| format.rewrites()),
+            [true, true, false, false]
+        );
     }
 
     #[test]

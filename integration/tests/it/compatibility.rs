@@ -104,6 +104,45 @@ fn nothing_released_is_broken() {
     assert!(!unbroken("proto/released", proto_wire::FILE_DESCRIPTOR_SET).is_empty(), "no released schema");
 }
 
+/// The version of the rows of the newest release.
+fn released_rows() -> u32 {
+    let commits = fs::read_to_string(root().join("proto/released/commits")).unwrap();
+    let last = commits.lines().rfind(|line| !line.starts_with('#')).expect("a release");
+    last.split(' ').nth(1).and_then(|rows| rows.parse().ok()).expect("its rows")
+}
+
+/// A program refuses rows that it does not know, with the reason, by their version alone: with the same one it would take a new kind of row for a
+/// foreign key, and lose a new field when it writes the row again.
+#[test]
+fn nothing_is_added_to_the_rows_of_a_released_version() {
+    let (released, current) = (released_rows(), controller_rows::format::CURRENT);
+    assert!(
+        (released..=released + 1).contains(&current),
+        "one step between two releases, which is this one's"
+    );
+    if released < current {
+        return;
+    }
+    let path = root().join(format!("proto/released/store/{current}.binpb"));
+    let then = DescriptorPool::decode(fs::read(&path).unwrap().as_slice()).unwrap();
+    let today = DescriptorPool::decode(controller_rows::FILE_DESCRIPTOR_SET).unwrap();
+    let added = breaks(&today, &then);
+    assert!(
+        added.is_empty(),
+        "rows of version {current} are released without {added:#?}: this needs another `CURRENT` in controller/rows/src/format.rs"
+    );
+}
+
+/// The rule has to be able to fail: usage records came after version 2 was released.
+#[test]
+fn an_addition_to_released_rows_is_found() {
+    let then = fs::read(root().join("proto/released/store/2.binpb")).unwrap();
+    let then = DescriptorPool::decode(then.as_slice()).unwrap();
+    let today = DescriptorPool::decode(controller_rows::FILE_DESCRIPTOR_SET).unwrap();
+    let added = breaks(&today, &then);
+    assert!(added.iter().any(|what| what.contains("rail.store.v1.Usage")), "{added:?}");
+}
+
 /// Version 1 of the rows was rail.v1 itself.
 #[test]
 fn no_row_that_was_stored_is_broken() {

@@ -185,8 +185,14 @@ async fn led(store: &dyn Store) -> u64 {
 
 #[tokio::test]
 async fn a_standby_migrates_when_it_leads_and_not_before() {
+    for version in 1..CURRENT {
+        standby_migrates(version).await;
+    }
+}
+
+async fn standby_migrates(version: u32) {
     let store = Moody::new(16);
-    fill(store.as_ref(), &recorded(1, "store")).await;
+    fill(store.as_ref(), &recorded(version, "store")).await;
     let epoch = led(store.as_ref()).await;
     let before = store.range_all(Bytes::new()).await.unwrap();
     let watched = Dies::never(store.clone(), 16);
@@ -201,7 +207,7 @@ async fn a_standby_migrates_when_it_leads_and_not_before() {
     assert_eq!(store.range_all(Bytes::new()).await.unwrap(), before);
     gone.send(Gone(epoch)).await.unwrap();
     assert!(tokio::time::timeout(PATIENCE, leads).await.unwrap().unwrap().unwrap() > epoch);
-    assert_eq!(without_format(watched.migrated().unwrap()), next(1, "store"));
+    assert_eq!(without_format(watched.migrated().unwrap()), next(version, "store"));
     stop.cancel();
 }
 
@@ -262,7 +268,8 @@ fn rows_with_every_field_become_what_is_recorded_and_say_the_same() {
             };
             assert_eq!(read(before), read(after));
         }
-        assert!(changed > 20, "{changed} of {} rows have changed", old.len());
+        let enough = if migrate::rewrites(version) { changed > 20 } else { changed == 0 };
+        assert!(enough, "{changed} of {} rows of version {version} have changed", old.len());
     }
 }
 

@@ -2,6 +2,7 @@
 //! about. Who goes from row to row, and remembers how far it came, is the leader.
 
 mod to_2;
+mod to_3;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -34,9 +35,24 @@ pub enum MigrateError {
 pub fn step(version: u32, key: &[u8], value: &Bytes) -> Result<Bytes, MigrateError> {
     let row = match version {
         1 => to_2::row(key, value),
+        2 => to_3::knows(key).then(|| Ok(value.clone())),
         _ => None,
     };
     row.ok_or(MigrateError::Unknown { version })?.map_err(|cause| MigrateError::Unreadable { version, cause })
+}
+
+/// Whether rows of this version differ from those of the next: else the number is all that changes.
+#[must_use]
+pub fn rewrites(version: u32) -> bool {
+    version == 1
+}
+
+/// Whether a key is of one of these tables: those that end with `/` have many keys.
+fn is_of(tables: &[&str], key: &[u8]) -> bool {
+    tables.iter().any(|table| match table.ends_with('/') {
+        true => key.starts_with(table.as_bytes()),
+        false => key == table.as_bytes(),
+    })
 }
 
 /// The row at `key` as this program writes it, whatever `format` the store has.

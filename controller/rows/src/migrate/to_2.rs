@@ -46,11 +46,7 @@ const TABLES: [(&str, Again); 29] = [
 
 /// The row as version 2 has it; `None` if its key is none of version 1.
 pub(super) fn row(key: &[u8], value: &Bytes) -> Option<Result<Bytes, String>> {
-    let of = |(name, _): &&(&str, Again)| match name.ends_with('/') {
-        true => key.starts_with(name.as_bytes()),
-        false => key == name.as_bytes(),
-    };
-    TABLES.iter().find(of).map(|(_, again)| again(value))
+    TABLES.iter().find(|(table, _)| super::is_of(&[table], key)).map(|(_, again)| again(value))
 }
 
 fn same(value: &Bytes) -> Result<Bytes, String> {
