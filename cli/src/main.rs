@@ -1,8 +1,8 @@
 //! railctl: parse, one or few calls, render.
 //!
 //! `args` is what can be said, `config` who and where, `client` the way there, `commands` what is done, `render`
-//! how answers look, `error` what can go wrong and its exit code, `dev` local clusters, `timeline` pictures of a job's life, `validate` the whole
-//! fabric tried out.
+//! how answers look, `error` what can go wrong and its exit code, `dev` local clusters, `timeline` pictures of a job's life, `upgrade` the way to another
+//! release, `validate` the whole fabric tried out.
 
 mod args;
 mod client;
@@ -15,6 +15,7 @@ mod error;
 mod output;
 mod render;
 mod timeline;
+mod upgrade;
 mod validate;
 
 use std::{ffi::OsString, process::ExitCode};

@@ -30,6 +30,7 @@ mod switch;
 mod switch_rollout;
 mod timeline;
 mod top;
+mod upgrade;
 mod usage;
 mod validate;
 mod values;
@@ -72,6 +73,7 @@ pub use switch::{
 pub use switch_rollout::{SwitchApply, SwitchControl, SwitchToken};
 pub use timeline::{Timeline, TimelineOutput};
 pub use top::{Efficiency, Top, TopNoun};
+pub use upgrade::{UpgradeCommand, UpgradeOutput, UpgradePlan};
 pub use usage::{Usage, UsageBy, UsageCommand, UsageFilter, UsageList, UsageSum};
 pub use validate::Validate;
 pub use values::{
@@ -290,6 +292,9 @@ pub enum Command {
         output: Output,
     },
     Validate(Validate),
+    /// Tell how to bring the cluster to another release, and of which release its parts are (administrators)
+    #[command(subcommand)]
+    Upgrade(UpgradeCommand),
     /// Show who you are to the controller
     Whoami {
         /// Write the certificates of the authorities that the cluster trusts into your CA file, as after `rail-controller ca activate`

@@ -65,6 +65,7 @@ mod timeline;
 mod top;
 mod topology;
 mod undelete;
+mod upgrade;
 mod usage;
 pub mod wait;
 mod wait_for;
@@ -197,6 +198,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::History(command) => history::run(command, &api()?).await,
         Command::Health { output } => health(*output, &api()?).await,
         Command::Doctor { names, output } => doctor::run(names, *output, &api()?).await,
+        Command::Upgrade(command) => upgrade::run(command, &cli.global, &env, api).await,
         Command::Validate(args) => crate::validate::run(args, &api()?).await,
         Command::Whoami { save_ca, output } => {
             let save = save_ca.then(|| audit::ca_file(&cli.global, &env)).transpose()?;
