@@ -1,17 +1,21 @@
 //! Row O2: usage records of simulated clusters whose controllers, agents and servers die at any moment, beside what the simulator saw itself.
+//! Row P2, an upgrade under load, is in `upgrade`.
 
 use std::time::Instant;
 
 use integration_sim::{Config, Report, run};
 use serde_json::json;
 
-use crate::report::{Cpu, Goal, Line, Row, Sample};
+use crate::{
+    report::{Cpu, Goal, Line, Row, Sample},
+    upgrade,
+};
 
 /// What measures one row.
 type Measure = fn(&Row<'_>, bool) -> Result<(), String>;
 
 /// All rows with what measures each.
-pub const ROWS: [(&str, Measure); 1] = [("O2", usage)];
+pub const ROWS: [(&str, Measure); 2] = [("O2", usage), ("P2", upgrade::measure)];
 
 /// Jobs that are submitted, and in a quick run.
 const JOBS: u64 = 10_000;

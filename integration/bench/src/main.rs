@@ -21,6 +21,7 @@ mod report;
 mod scheduler;
 mod security;
 mod survival;
+mod upgrade;
 mod users;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -72,7 +73,7 @@ enum Bench {
     },
     /// Class of service: what verdict and plan of a port find, name and mend, how fast, and what an end in the middle leaves.
     Qos(Options),
-    /// What users and operators see: whether usage records say what was.
+    /// What users and operators see: whether usage records say what was, and what an upgrade under load costs them.
     Faces(Options),
     /// Switches: what a check of both ends catches, the proof against deadlocks, paths of flows, and what large fabrics cost.
     Fabric(Options),
@@ -106,6 +107,9 @@ enum Bench {
     /// Fills a store as row D10 does, for a controller that is profiled by hand.
     #[command(hide = true)]
     ReloadFill(reload::Fill),
+    /// A rank of row P2.
+    #[command(hide = true)]
+    UpgradeRank(upgrade::Rank),
     #[command(flatten)]
     Helper(engine::Helper),
 }
@@ -148,6 +152,7 @@ fn main() -> ExitCode {
         Bench::OverloadLoad(load) => load.run(),
         Bench::AgentsLoad(load) => load.run(),
         Bench::ReloadFill(fill) => fill.run(),
+        Bench::UpgradeRank(rank) => rank.run(),
         Bench::Helper(helper) => helper.run(),
     };
     match done {

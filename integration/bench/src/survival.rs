@@ -73,7 +73,10 @@ pub async fn join(client: &Client) -> Result<(), String> {
 }
 
 /// Which controller leads, by its own word.
-async fn leader(controllers: &Controllers, client: &Client) -> Result<usize, String> {
+///
+/// # Errors
+/// None answers, or one that is none of these.
+pub async fn leader(controllers: &Controllers, client: &Client) -> Result<usize, String> {
     let request = |_| {
         let mut health = HealthServiceClient::new(client.clone());
         async move { health.get_health(v1::GetHealthRequest {}).await }

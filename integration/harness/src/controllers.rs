@@ -10,7 +10,12 @@ use std::{
 use proto_rpc::{Client, ClientOptions, CredentialFiles, Credentials, Endpoint};
 use serde_json::Value;
 
-use crate::{binaries, etcd::tied, wait::eventually};
+use crate::{
+    binaries,
+    etcd::tied,
+    process::{log_to, terminate},
+    wait::eventually,
+};
 
 /// Longest wait for a controller to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,9 +24,33 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Controllers {
     args: Vec<String>,
+    /// Where the program of each lies.
+    programs: Vec<PathBuf>,
     running: Vec<Option<Child>>,
     endpoints: Vec<Endpoint>,
     dir: tempfile::TempDir,
+}
+
+/// How people reach controllers as their administrator, with whichever `railctl`.
+#[derive(Debug, Clone)]
+pub struct Users {
+    addresses: String,
+    files: PathBuf,
+}
+
+impl Users {
+    /// A `railctl` whose program lies in this folder, not yet started.
+    #[must_use]
+    pub fn railctl(&self, bin: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(bin.join("railctl"));
+        // Before the command: what stands behind `--` is somebody else's.
+        command.arg("--controller").arg(&self.addresses);
+        for (flag, name) in [("--ca", "ca.pem"), ("--cert", "admin.pem"), ("--key", "admin.key")] {
+            command.arg(flag).arg(self.files.join(name));
+        }
+        command.args(arguments).env("RAIL_CONFIG", self.files.join("config.yaml")).stdin(Stdio::null());
+        command
+    }
 }
 
 fn said(output: std::io::Result<std::process::Output>) -> Result<(), String> {
@@ -35,11 +64,20 @@ impl Controllers {
     /// # Errors
     /// They cannot be started, or do not serve.
     pub fn start(count: usize, args: &[&str]) -> Result<Self, String> {
+        Self::start_from(binaries::directory()?, count, args)
+    }
+
+    /// As [`Controllers::start`], with the program in this folder.
+    ///
+    /// # Errors
+    /// They cannot be started, or do not serve.
+    pub fn start_from(bin: &Path, count: usize, args: &[&str]) -> Result<Self, String> {
         let dir = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let running = (0..count).map(|_| None).collect();
-        let mut all = Self { args, running, endpoints: Vec::new(), dir };
-        let mut init = Command::new(binaries::directory()?.join("rail-controller"));
+        let programs = vec![bin.to_owned(); count];
+        let mut all = Self { args, programs, running, endpoints: Vec::new(), dir };
+        let mut init = Command::new(bin.join("rail-controller"));
         said(init.arg("init").arg("--data-dir").arg(all.folder(0)).output())?;
         for n in 0..count {
             let folder = all.folder(n);
@@ -101,17 +139,29 @@ impl Controllers {
         }
     }
 
+    /// Ends one as its service manager does, starts the one in this folder in its place, on the same data and address, and waits until
+    /// that serves.
+    ///
+    /// # Errors
+    /// One does not end in time, the other does not serve.
+    pub fn replace(&mut self, which: usize, bin: &Path) -> Result<(), String> {
+        if let Some(child) = self.running[which].take() {
+            terminate(child).map_err(|error| format!("controller {which}: {error}"))?;
+        }
+        self.programs[which] = bin.to_owned();
+        self.restart(which).map(drop)
+    }
+
     /// Starts one, or starts it again at the same address, and waits until it serves.
     ///
     /// # Errors
-    /// It does not.
+    /// It does not; at once where it has ended by itself.
     pub fn restart(&mut self, which: usize) -> Result<Endpoint, String> {
         self.kill(which);
         let folder = self.folder(which);
-        let file = fs::File::options().create(true).append(true).open(folder.join("log"));
-        let log = file.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let log = log_to(&folder.join("log"))?;
         let listen = self.endpoints.get(which).map_or("127.0.0.1:0".to_owned(), Endpoint::authority);
-        let mut command = tied(&binaries::directory()?.join("rail-controller"));
+        let mut command = tied(&self.programs[which].join("rail-controller"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RAIL_CONTROLLER_")) {
             command.env_remove(name);
         }
@@ -119,10 +169,20 @@ impl Controllers {
         command.args(&self.args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| format!("cannot start rail-controller: {error}"))?;
         let pid = child.id();
-        self.running[which] = Some(child);
+        let child = self.running[which].insert(child);
         let what = format!("controller {which} to serve, {}", folder.join("log").display());
-        let ready = eventually(&what, PATIENCE, || ready(&folder, pid));
-        ready.map_err(|error| format!("{error}\n{}", self.log(which)))
+        let ready = eventually(&what, PATIENCE, || match (ready(&folder, pid), child.try_wait()) {
+            (Some(endpoint), _) => Some(Ok(endpoint)),
+            (None, Ok(Some(status))) => Some(Err(format!("controller {which} ended with {status}"))),
+            (None, _) => None,
+        });
+        ready.and_then(|ended| ended).map_err(|error| format!("{error}\n{}", self.log(which)))
+    }
+
+    /// How people reach all of them.
+    #[must_use]
+    pub fn users(&self) -> Users {
+        Users { addresses: self.addresses(), files: self.folder(0) }
     }
 
     /// Runs `railctl` as their administrator, and gives what it prints.
@@ -130,13 +190,7 @@ impl Controllers {
     /// # Errors
     /// What it says where it fails.
     pub fn railctl(&self, arguments: &[&str]) -> Result<String, String> {
-        let file = |name: &str| self.folder(0).join(name);
-        let mut command = Command::new(binaries::directory()?.join("railctl"));
-        command.args(arguments).arg("--controller").arg(self.addresses());
-        command.env("RAIL_CONFIG", file("config.yaml")).stdin(Stdio::null());
-        for (flag, name) in [("--ca", "ca.pem"), ("--cert", "admin.pem"), ("--key", "admin.key")] {
-            command.arg(flag).arg(file(name));
-        }
+        let mut command = self.users().railctl(binaries::directory()?, arguments);
         let output = command.output().map_err(|error| format!("cannot start railctl: {error}"))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -4,6 +4,7 @@
 //! even if the test is killed: a guard process watches the test's end of a pipe.
 
 pub mod access;
+pub mod agents;
 pub mod binaries;
 pub mod cluster;
 pub mod controllers;
@@ -12,6 +13,7 @@ pub mod frr;
 pub mod kubernetes;
 pub mod kueue;
 pub mod operator;
+pub mod process;
 pub mod procfs;
 pub mod prometheus;
 pub mod slurm;
@@ -20,8 +22,9 @@ pub mod wait;
 pub mod yaml;
 
 pub use access::Access;
+pub use agents::{Agents, Invitation, Servers};
 pub use cluster::{Answer, Cluster, Shape};
-pub use controllers::Controllers;
+pub use controllers::{Controllers, Users};
 pub use etcd::Etcd;
 pub use frr::Frr;
 pub use kubernetes::Kubernetes;

@@ -1,12 +1,8 @@
 //! Real controllers on a real etcd with real agents: leaders die and hand over under jobs that run, and no rank notices.
 
-use std::{
-    fs,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{fs, process::Command, time::Duration};
 
-use integration_harness::{Controllers, Etcd, binaries, etcd::tied, eventually};
+use integration_harness::{Agents, Controllers, Etcd, Invitation, Servers, binaries, eventually};
 use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
@@ -16,60 +12,26 @@ use tokio::runtime::Runtime;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Agents of nodes with one GPU each, ended when dropped. Their jobs' processes end with the jobs.
-struct Agents {
-    running: Vec<Child>,
-    _dir: tempfile::TempDir,
-}
-
-impl Agents {
-    /// They know the addresses of all controllers.
-    fn start(controllers: &Controllers, client: &Client, runtime: &Runtime, count: usize) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mut running = Vec::new();
-        for n in 0..count {
-            let node = format!("n{n}");
-            let token = v1::CreateJoinTokenRequest { node: node.clone(), lifetime: None };
-            let token = runtime.block_on(NodeServiceClient::new(client.clone()).create_join_token(token));
-            let token = token.unwrap().into_inner();
-            let nic = serde_json::json!({
-                "device": "rail0", "netdev": "rail0", "rail": 0, "numaNode": 0, "mtu": 1500, "up": true,
-                "address": format!("127.18.{n}.1"), "speedMbps": 0, "gidIndex": -1,
-            });
-            let gpu = serde_json::json!({"index": 0, "uuid": format!("DEV-{n}"), "model": "dev GPU", "numaNode": 0});
-            let inventory = serde_json::json!({
-                "gpus": [gpu], "nics": [nic], "neighbors": [], "numaNodes": 1, "cpus": 1, "memoryBytes": 1 << 30,
-            });
-            let file = dir.path().join(format!("{node}.json"));
-            fs::write(&file, inventory.to_string()).unwrap();
-            let log = fs::File::create(dir.path().join(format!("{node}.log"))).unwrap();
-            let mut command = tied(&binaries::directory().unwrap().join("rail-node-agent"));
-            command.args(["run", "--node", &node, "--controller", &controllers.addresses(), "--no-cgroups"]);
-            command.arg("--ranks-as-root");
-            command.args(["--join-token", &token.token, "--ca-pin", &token.ca_pin]);
-            command.arg("--data-dir").arg(dir.path().join(&node)).arg("--inventory").arg(file);
-            let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-            running.push(child);
-        }
-        Self { running, _dir: dir }
-    }
-}
-
-impl Drop for Agents {
-    fn drop(&mut self) {
-        for agent in &mut self.running {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
-    }
-}
-
 struct World {
     _etcd: Etcd,
     controllers: Controllers,
     client: Client,
     runtime: Runtime,
     _agents: Agents,
+}
+
+/// Agents of nodes with one GPU each, which know the addresses of all controllers.
+fn agents(controllers: &Controllers, client: &Client, runtime: &Runtime, count: usize) -> Agents {
+    let mut agents = Agents::of(&controllers.addresses(), &[]).unwrap();
+    for n in 0..count {
+        let token = v1::CreateJoinTokenRequest { node: Agents::name(n), lifetime: None };
+        let token = runtime.block_on(NodeServiceClient::new(client.clone()).create_join_token(token));
+        let token = token.unwrap().into_inner();
+        let invitation = Invitation { token: token.token, pin: token.ca_pin };
+        let has = Servers { gpus: 1, rails: 1, first: 18 };
+        agents.join(binaries::directory().unwrap(), has, &invitation).unwrap();
+    }
+    agents
 }
 
 impl World {
@@ -88,7 +50,7 @@ impl World {
             let _inside = runtime.enter();
             controllers.client(&all, &ClientOptions::default()).unwrap()
         };
-        let agents = Agents::start(&controllers, &client, &runtime, nodes);
+        let agents = agents(&controllers, &client, &runtime, nodes);
         let world = Self { _etcd: etcd, controllers, client, runtime, _agents: agents };
         eventually("nodes to be ready", SOON, || {
             (world.health().nodes_ready as usize == nodes).then_some(())

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     kube, lab, peers,
     process::{self, Result},
-    sonic, tools, torch,
+    released, sonic, tools, torch,
 };
 
 /// Options of `cargo xtask bench`.
@@ -95,6 +95,10 @@ fn prepare(args: &Args, bench: &mut Command) -> Result<()> {
             Err(error) => eprintln!("absent: etcd: {error}"),
         },
         "engine" => engine(args, bench)?,
+        // Row P2, for which another release is built.
+        "faces" if args.row.as_ref().is_none_or(|row| row.eq_ignore_ascii_case("P2")) => {
+            released::lend(bench, "release");
+        }
         _ => {}
     }
     Ok(())

@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{kube, process::Result, sonic};
+use crate::{kube, process::Result, released, sonic};
 
 pub use bench::run as bench;
 pub use suite::Suite;
@@ -41,7 +41,8 @@ pub struct Args {
     /// What to run: smoke (a minute and a half; also part of `cargo xtask test`), all of it, or one suite by its name; or one of those that
     /// are no guest: sonic, SONiC's own configuration code in a Debian root, asked about what is rendered; kube, a real Kubernetes without a cluster,
     /// which allocates rails; packages, what `cargo xtask dist` has made, installed, used, upgraded and purged in clean roots of Debian (needs root
-    /// and debootstrap); image, the image that it has made, read, unpacked and entered, with a controller started in it as the chart does (needs root).
+    /// and debootstrap); image, the image that it has made, read, unpacked and entered, with a controller started in it as the chart does (needs root);
+    /// upgrade, a cluster of the release before, built from its commit, becomes one of this release under load (needs etcd).
     #[arg(default_value = "smoke")]
     what: String,
     /// Only make the guest's image.
@@ -81,6 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         "kube" => return kube::run(args.sources.as_deref(), args.kueue.as_deref()),
         "packages" => return install::run(args.sources.as_deref()),
         "image" => return container::run(args.sources.as_deref()),
+        "upgrade" => return released::lab(),
         _ => {}
     }
     let suites = suite::named(&args.what)?;

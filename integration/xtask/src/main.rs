@@ -16,6 +16,7 @@ mod map;
 mod peers;
 mod process;
 mod release;
+mod released;
 mod sonic;
 mod sound;
 mod stack;
@@ -52,7 +53,7 @@ enum Command {
     /// Feed every decoder hostile bytes; needs a nightly compiler.
     Fuzz(fuzz::Args),
     /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails; or `lab sonic`, SONiC's own configuration code;
-    /// or `lab kube`, a real Kubernetes.
+    /// or `lab kube`, a real Kubernetes; or `lab upgrade`, the release before and this one in one cluster.
     Lab(lab::Args),
     /// Tests of the code that shares memory, speaks C or calls the kernel by itself, under memcheck, an interpreter and the
     /// compiler's sanitizers.

@@ -56,9 +56,32 @@ pub fn at_once() -> usize {
 
 /// What cargo says of the workspace.
 fn metadata() -> Result<serde_json::Value> {
-    let output =
-        cargo(["metadata", "--format-version", "1", "--no-deps"]).stderr(Stdio::inherit()).output()?;
+    metadata_of(&root())
+}
+
+/// What cargo says of the workspace in this folder.
+fn metadata_of(root: &Path) -> Result<serde_json::Value> {
+    let mut ask = cargo(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"]);
+    let output = ask.arg(root.join("Cargo.toml")).stderr(Stdio::inherit()).output()?;
     Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Arguments that choose what a user runs, of the workspace in this folder, and these packages.
+///
+/// # Errors
+/// `cargo metadata` fails, or names no members.
+pub fn with_defaults(root: &Path, packages: &[&str]) -> Result<Vec<String>> {
+    let metadata = metadata_of(root)?;
+    let members =
+        metadata["workspace_default_members"].as_array().ok_or("cargo metadata names no members")?;
+    let members = members.iter().filter_map(|member| member.as_str());
+    let chosen = members.chain(packages.iter().copied());
+    Ok(chosen.flat_map(|package| ["--package".to_owned(), package.to_owned()]).collect())
+}
+
+/// The folder in a target directory that has what a profile builds.
+pub fn profile_folder(profile: &str) -> &str {
+    if profile == "dev" { "debug" } else { profile }
 }
 
 /// Where cargo puts what it builds.
@@ -118,14 +141,10 @@ pub fn build_release() -> Result<PathBuf> {
 pub fn build_with(profile: &str, packages: &[&str]) -> Result<PathBuf> {
     let mut build = cargo(["build", "--profile", profile]);
     if !packages.is_empty() {
-        let metadata = metadata()?;
-        let members =
-            metadata["workspace_default_members"].as_array().ok_or("cargo metadata names no members")?;
-        let members = members.iter().filter_map(|member| member.as_str());
-        build.args(members.chain(packages.iter().copied()).flat_map(|package| ["--package", package]));
+        build.args(with_defaults(&root(), packages)?);
     }
     run(build)?;
-    Ok(target_dir()?.join(if profile == "dev" { "debug" } else { profile }))
+    Ok(target_dir()?.join(profile_folder(profile)))
 }
 
 /// Runs to the end or for so long; an error says which, or carries the last line of its stderr.
