@@ -93,8 +93,8 @@ impl Client {
     ) -> Result<Self, ClientError> {
         let (dial, tls) = (credentials.dial(), credentials.tls()?);
         let (channel, last_error) = ChannelSpec { endpoints, dial, tls, options }.channel()?;
-        let authorization = credentials.token().and_then(|token| {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
+        let authorization = credentials.bearer().and_then(|token| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
             value.set_sensitive(true);
             Some(value)
         });

@@ -11,7 +11,7 @@ use crate::files;
 use crate::files::FileError;
 use crate::pin::{BadPin, CaPin};
 use crate::tls::{CertificateSlot, Trust, client_config};
-use crate::token::{Token, TokenError, TokenKind};
+use crate::token::{SignedToken, Token, TokenError, TokenKind};
 use crate::trust::TrustSlot;
 
 /// Why credentials cannot be used. Texts name the file, never its content.
@@ -77,19 +77,20 @@ pub struct Credentials {
     dial: Dial,
     slot: Option<CertificateSlot>,
     token: Option<Token>,
+    signed: Option<SignedToken>,
 }
 
 impl Credentials {
     /// Trusts a CA and shows nothing.
     #[must_use]
     pub fn new(trust: Trust) -> Self {
-        Credentials { trust: Some(trust), dial: sockets, slot: None, token: None }
+        Credentials { trust: Some(trust), dial: sockets, slot: None, token: None, signed: None }
     }
 
     /// For a simulation: streams are opened by `dial`, and trusted as it hands them over, without TLS.
     #[must_use]
     pub fn over(dial: Dial) -> Self {
-        Credentials { trust: None, dial, slot: None, token: None }
+        Credentials { trust: None, dial, slot: None, token: None, signed: None }
     }
 
     /// Shows the certificate in this slot to servers; one that is swapped in later is shown on the next connection.
@@ -103,6 +104,13 @@ impl Credentials {
     #[must_use]
     pub fn with_token(mut self, token: Token) -> Self {
         self.token = Some(token);
+        self
+    }
+
+    /// Sends this token with every call, which somebody else has signed.
+    #[must_use]
+    pub fn with_signed(mut self, token: SignedToken) -> Self {
+        self.signed = Some(token);
         self
     }
 
@@ -137,7 +145,7 @@ impl Credentials {
             ),
             None => None,
         };
-        Ok(Credentials { trust: Some(trust), dial: sockets, slot, token })
+        Ok(Credentials { trust: Some(trust), dial: sockets, slot, token, signed: None })
     }
 
     /// The slot of the certificate that is shown, for renewal and for its end.
@@ -159,6 +167,13 @@ impl Credentials {
     #[must_use]
     pub fn token(&self) -> Option<&Token> {
         self.token.as_ref()
+    }
+
+    /// The text of the token that is sent, whoever has made it; one of ours before one that somebody else has signed.
+    #[must_use]
+    pub fn bearer(&self) -> Option<String> {
+        let ours = self.token.as_ref().map(Token::reveal);
+        ours.or_else(|| self.signed.as_ref().map(|token| token.reveal().to_owned()))
     }
 
     /// Opens a connection and ends it before anything is said.

@@ -69,7 +69,7 @@ pub use server::{AnonymousLimits, Limits, PeerInfo, RefusedPeer, Server, Unprove
 pub use status::{ErrorClass, NOT_RUNNING, RpcError, Violation};
 pub use succession::certificates;
 pub use tls::CertificateSlot;
-pub use token::{Token, TokenHash, TokenKind};
+pub use token::{SignedToken, Token, TokenHash, TokenKind};
 pub use trust::{Holder, TrustSlot};
 pub use untrusted::{REVOKED, REVOKED_ADVICE};
 

@@ -1,4 +1,4 @@
-//! Calls out to receivers that tenants choose: one HTTP request, to an address that may be called, and as little of the answer as
+//! Calls out to receivers that tenants choose, and to services that the site names ([`Outbound::fetch`]): one HTTP request, to an address that may be called, and as little of the answer as
 //! is needed. No proxy, no redirects, no cookies, nothing of an earlier call; whoever answers slowly, at length or not at all costs one
 //! bounded try.
 //!
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::{hmac, rand};
-use axum::http::{HeaderName, HeaderValue, Method, Request, header};
+use axum::http::{HeaderName, HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
@@ -74,7 +74,7 @@ pub enum BundleError {
         error: TlsError,
     },
     /// There is none where systems have them.
-    #[error("this system has no file of trusted authorities (looked for {}); name one with --webhook-ca", BUNDLES.join(", "))]
+    #[error("this system has no file of trusted authorities (looked for {}); name one with --webhook-ca or --oidc-ca", BUNDLES.join(", "))]
     None,
 }
 
@@ -116,6 +116,12 @@ pub enum PostError {
     /// The connection broke, or what came is no HTTP.
     #[error("no answer: {0}")]
     Answer(String),
+    /// The answer is longer than its reader takes, or was cut off.
+    #[error("the answer is not whole, or has more than {most} bytes")]
+    Cut {
+        /// Bytes that are read at most.
+        most: usize,
+    },
     /// The receiver was too slow; the call was given up.
     #[error("no {what} within {} s", .limit.as_secs())]
     Slow {
@@ -139,6 +145,41 @@ pub struct Target {
     pub authority: String,
     /// Path and query of the request, beginning with `/`.
     pub path: String,
+}
+
+impl Target {
+    /// The target of an absolute `https` URL without user, password and fragment; `None` for any other text.
+    #[must_use]
+    pub fn https(url: &str) -> Option<Self> {
+        let uri: Uri = url.parse().ok()?;
+        let authority =
+            uri.authority().filter(|_| uri.scheme_str() == Some("https") && !url.contains('#'))?;
+        if authority.as_str().contains('@') || authority.host().is_empty() {
+            return None;
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let path = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+        let port = authority.port_u16().unwrap_or(443);
+        Some(Self { tls: true, host, port, authority: authority.to_string(), path })
+    }
+}
+
+/// What is asked for by [`Outbound::fetch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// GET.
+    Read,
+    /// POST of fields in the form `application/x-www-form-urlencoded`.
+    Form(&'a str),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// The HTTP status code of the answer.
+    pub status: u16,
+    /// Its body.
+    pub body: Vec<u8>,
 }
 
 /// What a receiver has answered.
@@ -204,7 +245,51 @@ impl Outbound {
         headers: &[(&'static str, String)],
         body: Vec<u8>,
     ) -> Result<Answered, PostError> {
-        let call = self.call(target, headers, body);
+        if body.len() > MAX_BODY {
+            return Err(PostError::TooLong);
+        }
+        let request = request(target, Method::POST, Some("application/json"), headers, body)?;
+        let (answered, _, _) = self.exchange(target, request, READ).await?;
+        Ok(answered)
+    }
+
+    /// Asks a service for one document, and reads all of it; redirects are not followed.
+    ///
+    /// # Errors
+    /// [`PostError`]: there is no answer, or it has more than `most` bytes. Any status is an answer.
+    pub async fn fetch(
+        &self,
+        target: &Target,
+        asked: Asked<'_>,
+        headers: &[(&'static str, String)],
+        most: usize,
+    ) -> Result<Fetched, PostError> {
+        let (method, kind, body) = match asked {
+            Asked::Read => (Method::GET, None, Vec::new()),
+            Asked::Form(fields) => {
+                (Method::POST, Some("application/x-www-form-urlencoded"), fields.as_bytes().to_vec())
+            }
+        };
+        if body.len() > MAX_BODY {
+            return Err(PostError::TooLong);
+        }
+        let mut request = request(target, method, kind, headers, body)?;
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        let (answered, body, whole) = self.exchange(target, request, most).await?;
+        if !whole {
+            return Err(PostError::Cut { most });
+        }
+        Ok(Fetched { status: answered.status, body })
+    }
+
+    /// One request and its answer: the body as far as it was read, and whether that is all of it.
+    async fn exchange(
+        &self,
+        target: &Target,
+        request: Request<Full<Bytes>>,
+        most: usize,
+    ) -> Result<(Answered, Vec<u8>, bool), PostError> {
+        let call = self.call(target, request, most);
         let slow = Err(PostError::Slow { what: "answer", limit: WHOLE });
         timeout(WHOLE, call).await.unwrap_or(slow)
     }
@@ -212,10 +297,9 @@ impl Outbound {
     async fn call(
         &self,
         target: &Target,
-        headers: &[(&'static str, String)],
-        body: Vec<u8>,
-    ) -> Result<Answered, PostError> {
-        let request = request(target, headers, body)?;
+        request: Request<Full<Bytes>>,
+        most: usize,
+    ) -> Result<(Answered, Vec<u8>, bool), PostError> {
         let slow = Err(PostError::Slow { what: "connection", limit: CONNECT });
         let stream = timeout(CONNECT, self.connect(target)).await.unwrap_or(slow)?;
         let lost = |error: hyper::Error| PostError::Answer(error.to_string());
@@ -228,14 +312,16 @@ impl Outbound {
             let retry_after = seconds.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
             let answered = Answered { status: answer.status().as_u16(), retry_after };
             // A receiver that has written its answer may want to see it read. More than this is its own affair.
-            let mut read = 0;
-            while read < READ {
+            let mut body = Vec::new();
+            loop {
                 match answer.body_mut().frame().await {
-                    Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
-                    _ => break,
+                    Some(Ok(frame)) => body.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+                    other => return Ok((answered, body, other.is_none())),
+                }
+                if body.len() > most {
+                    return Ok((answered, body, false));
                 }
             }
-            Ok(answered)
         };
         tokio::select! {
             answered = asked => answered,
@@ -308,21 +394,22 @@ impl Outbound {
 
 fn request(
     target: &Target,
+    method: Method,
+    kind: Option<&'static str>,
     headers: &[(&'static str, String)],
     body: Vec<u8>,
 ) -> Result<Request<Full<Bytes>>, PostError> {
-    if body.len() > MAX_BODY {
-        return Err(PostError::TooLong);
-    }
     let mut request = Request::builder()
-        .method(Method::POST)
+        .method(method)
         .uri(&target.path)
         .header(header::HOST, &target.authority)
-        .header(header::CONTENT_TYPE, "application/json")
         .header(header::USER_AGENT, concat!("railyard/", env!("CARGO_PKG_VERSION")))
         .header(header::CONNECTION, "close")
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| PostError::Request(error.to_string()))?;
+    if let Some(kind) = kind {
+        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
     for (name, value) in headers {
         let value = HeaderValue::from_str(value).map_err(|error| PostError::Request(error.to_string()))?;
         request.headers_mut().insert(HeaderName::from_static(name), value);
@@ -439,6 +526,36 @@ mod tests {
         assert_eq!(post(&answer).await.0.unwrap().status, 200);
         let head = format!("HTTP/1.1 200 x\r\nx: {}\r\n\r\n", "x".repeat(64 << 10));
         assert!(matches!(post(&head).await.0, Err(PostError::Answer(_))));
+    }
+
+    #[tokio::test]
+    async fn a_document_is_read_whole_or_not_at_all() {
+        for (answer, whole) in [
+            ("HTTP/1.1 200 x\r\ncontent-length: 5\r\n\r\nhello", true),
+            ("HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\nmore than", false),
+            ("HTTP/1.1 404 x\r\ncontent-length: 0\r\n\r\n", true),
+        ] {
+            let (port, task) = answering(answer.as_bytes().to_vec()).await;
+            let form = Asked::Form("a=b&c={}");
+            let fetched = outbound(None).fetch(&target(port, false), form, &[], 8).await;
+            assert_eq!(fetched.is_ok(), whole, "{fetched:?}");
+            assert!(whole || fetched == Err(PostError::Cut { most: 8 }));
+            let seen = task.await.unwrap();
+            assert!(seen.contains("x-www-form-urlencoded") && seen.ends_with("a=b&c={}"), "{seen}");
+        }
+    }
+
+    #[test]
+    fn only_an_absolute_https_url_without_a_user_is_a_target() {
+        let target = Target::https("https://[::1]:8443/a/b?c=d").unwrap();
+        assert_eq!((&*target.host, target.port, &*target.path), ("::1", 8443, "/a/b?c=d"));
+        let target = Target::https("https://idp.example").unwrap();
+        assert_eq!((&*target.host, target.port, &*target.path), ("idp.example", 443, "/"));
+        for bad in
+            ["", "/a", "http://a/", "https://u:p@a/", "https://a/#b", "https://", "ftp://a/", "https://a b/"]
+        {
+            assert_eq!(Target::https(bad), None, "{bad}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -44,6 +44,12 @@ pub enum TokenError {
     /// The hash is not 64 hex digits.
     #[error("not a token hash: expected 64 hex digits")]
     MalformedHash,
+    /// The text is no signed token either.
+    #[error(
+        "not a signed token: expected three parts of base64url, of at most {} bytes in all",
+        SignedToken::MAX_BYTES
+    )]
+    NotSigned,
     /// The system's random source failed.
     #[error("the system gave no random bytes")]
     NoRandom,
@@ -125,6 +131,43 @@ impl Token {
     }
 }
 
+/// A token that somebody else has signed, as an OpenID provider does (RFC 7519): taken as it is, and never shown but on the wire. What it says
+/// and whether it is good is the receiver's to find out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedToken(String);
+
+impl SignedToken {
+    /// The most bytes that it may have.
+    pub const MAX_BYTES: usize = 7 * 1024;
+
+    /// Takes a text of the form of a signed token; white space around it is ignored.
+    ///
+    /// # Errors
+    /// [`TokenError::NotSigned`] if it has another form, or is too long.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim();
+        let part = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        };
+        let whole =
+            text.len() <= Self::MAX_BYTES && text.split('.').count() == 3 && text.split('.').all(part);
+        if whole { Ok(Self(text.to_owned())) } else { Err(TokenError::NotSigned) }
+    }
+
+    /// The whole text, for the wire and for whoever keeps it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SignedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignedToken([elided])")
+    }
+}
+
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({}.{}.[elided])", self.kind.prefix(), self.id)
@@ -188,6 +231,17 @@ mod tests {
         }
         let join = Token::generate(TokenKind::Join).unwrap();
         assert!(read(&format!("Bearer {}", join.reveal())).is_err(), "a join token is no user");
+    }
+
+    #[test]
+    fn a_signed_token_has_three_parts_and_is_not_shown() {
+        let token = SignedToken::parse("eyJh.eyJi-_.c2ln\n").unwrap();
+        assert_eq!(token.reveal(), "eyJh.eyJi-_.c2ln");
+        assert!(!format!("{token:?}").contains("eyJ"));
+        let long = format!("{}.a.b", "x".repeat(SignedToken::MAX_BYTES));
+        for bad in ["", "a.b", "a..c", "a.b.c.d", "a.b.c=", "a b.c.d", &long] {
+            assert_eq!(SignedToken::parse(bad), Err(TokenError::NotSigned), "{bad:.20}");
+        }
     }
 
     #[test]
