@@ -18,6 +18,8 @@ type AuditActor struct {
 	RequestId string `json:"requestId,omitempty"`
 	// The trace's id; empty without one.
 	TraceId string `json:"traceId,omitempty"`
+	// For whom an OpenID provider has vouched: its issuer, a space, and the subject there; empty for other credentials.
+	OidcSubject string `json:"oidcSubject,omitempty"`
 }
 
 // AuditChange: An authorised change.

@@ -51,7 +51,7 @@ fn row(record: &v1::AuditRecord, wide: bool) -> Vec<String> {
     let mut cells = vec![audit_number(record), at, short(&by.who).to_owned(), by.rpc, decision, what];
     if wide {
         let revision = if record.revision == 0 { String::new() } else { record.revision.to_string() };
-        cells.extend([by.source, by.request_id, by.trace_id, revision]);
+        cells.extend([by.oidc_subject, by.source, by.request_id, by.trace_id, revision]);
     }
     cells
 }
@@ -60,7 +60,10 @@ fn row(record: &v1::AuditRecord, wide: bool) -> Vec<String> {
 #[must_use]
 pub fn audit(records: &[v1::AuditRecord], wide: bool) -> String {
     let mut table = if wide {
-        Table::new(["SEQ", "TIME", "WHO", "CALL", "DECISION", "WHAT", "FROM", "REQUEST", "TRACE", "REVISION"])
+        let wide = [
+            "SEQ", "TIME", "WHO", "CALL", "DECISION", "WHAT", "OIDC", "FROM", "REQUEST", "TRACE", "REVISION",
+        ];
+        Table::new(wide)
     } else {
         Table::new(["SEQ", "TIME", "WHO", "CALL", "DECISION", "WHAT"])
     };

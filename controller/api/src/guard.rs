@@ -163,6 +163,7 @@ impl Guard {
             rpc: rpc.name().to_owned(),
             request: header_text(headers, REQUEST_ID).unwrap_or_default(),
             trace: trace::current_trace_id().or_else(|| trace_id(headers)).unwrap_or_default(),
+            oidc_subject: String::new(),
         }
     }
 

@@ -73,6 +73,8 @@ pub struct Actor {
     pub request: String,
     /// The trace's id, 32 hex digits; empty without one.
     pub trace: String,
+    /// For whom an OpenID provider has vouched: its issuer, a space, and the subject there; empty for other credentials.
+    pub oidc_subject: String,
 }
 
 impl Actor {
@@ -181,14 +183,15 @@ impl Record {
         digest.number(self.time_ms);
         match &self.content {
             Content::Change(change) => {
-                digest.number(1);
+                // Records of a caller for whom no provider has vouched are as they were before there were any of others.
+                digest.number(if change.actor.oidc_subject.is_empty() { 1 } else { 6 });
                 digest.actor(&change.actor);
                 let Object { kind, name, tenant, version } = &change.object;
                 [kind, name, tenant].iter().for_each(|text| digest.bytes(text.as_bytes()));
                 digest.number(*version);
             }
             Content::Denial(denial) => {
-                digest.number(2);
+                digest.number(if denial.actor.oidc_subject.is_empty() { 2 } else { 7 });
                 digest.actor(&denial.actor);
                 [&denial.reason, &denial.detail].iter().for_each(|text| digest.bytes(text.as_bytes()));
                 digest.number(denial.count);
@@ -217,8 +220,9 @@ impl Record {
     #[must_use]
     pub fn size(&self) -> usize {
         let actor = |actor: &Actor| {
-            let Actor { who, roles, tenant, source, rpc, request, trace } = actor;
-            [who, roles, tenant, source, rpc, request, trace].iter().map(|text| text.len() + 2).sum::<usize>()
+            let Actor { who, roles, tenant, source, rpc, request, trace, oidc_subject } = actor;
+            let texts = [who, roles, tenant, source, rpc, request, trace, oidc_subject];
+            texts.iter().map(|text| text.len() + 2).sum::<usize>()
         };
         96 + match &self.content {
             Content::Change(Change { actor: by, object }) => {
@@ -271,8 +275,11 @@ impl Digest {
     }
 
     fn actor(&mut self, actor: &Actor) {
-        let Actor { who, roles, tenant, source, rpc, request, trace } = actor;
+        let Actor { who, roles, tenant, source, rpc, request, trace, oidc_subject } = actor;
         [who, roles, tenant, source, rpc, request, trace].iter().for_each(|text| self.bytes(text.as_bytes()));
+        if !oidc_subject.is_empty() {
+            self.bytes(oidc_subject.as_bytes());
+        }
     }
 
     pub(crate) fn finish(self) -> Hash {

@@ -19,10 +19,12 @@ fn check<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<(), Broken
 /// What goes into a log. Records of both kinds may be in that of changes: older releases had only that one.
 fn content() -> impl Strategy<Value = Content> {
     let text = || "[a-z/:0-9]{0,12}";
-    let actor = (text(), text(), text(), text(), text()).prop_map(|(who, tenant, source, rpc, trace)| {
-        let (roles, request) = ("admin".to_owned(), String::new());
-        Arc::new(Actor { who, roles, tenant, source, rpc, request, trace })
-    });
+    let vouched = prop_oneof![Just(String::new()), "https://[a-z]{1,8} [a-z0-9]{1,8}"];
+    let actor =
+        (text(), text(), text(), text(), vouched).prop_map(|(who, tenant, source, rpc, oidc_subject)| {
+            let (roles, request, trace) = ("admin".to_owned(), String::new(), source.clone());
+            Arc::new(Actor { who, roles, tenant, source, rpc, request, trace, oidc_subject })
+        });
     let change = (actor.clone(), text(), text(), any::<u64>()).prop_map(|(actor, kind, name, version)| {
         Content::Change(Change { actor, object: Object { kind, name, tenant: String::new(), version } })
     });
@@ -84,6 +86,7 @@ fn a_hash_is_what_it_was_in_every_release() {
         rpc: text("CreateJob"),
         request: text("r1"),
         trace: String::new(),
+        oidc_subject: String::new(),
     };
     let object = Object { kind: text("job"), name: text("train"), tenant: text("red"), version: 7 };
     let content = Content::Change(Change { actor: Arc::new(actor), object });
@@ -111,6 +114,7 @@ fn changed(record: &mut Record, which: usize, rehash: bool) {
         (_, 0) => record.time_ms += 1,
         (_, 1) if !rehash => record.hash[0] ^= 1,
         (Content::Change(change), 2) => change.object.version ^= 1,
+        (Content::Change(change), 3) => Arc::make_mut(&mut change.actor).oidc_subject.push('x'),
         (Content::Change(change), _) => change.object.name.push('x'),
         (Content::Denial(denial), 2) => denial.count += 1,
         (Content::Denial(denial), _) => denial.reason.push('x'),

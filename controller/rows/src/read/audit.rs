@@ -11,8 +11,8 @@ use crate::v1::{self, audit_record::Content as Stored};
 use proto_model::fields::{FieldErrors, Fields};
 
 fn actor(row: v1::AuditActor) -> Arc<Actor> {
-    let v1::AuditActor { who, roles, tenant, source, rpc, request_id, trace_id } = row;
-    Arc::new(Actor { who, roles, tenant, source, rpc, request: request_id, trace: trace_id })
+    let v1::AuditActor { who, roles, tenant, source, rpc, request_id, trace_id, oidc_subject } = row;
+    Arc::new(Actor { who, roles, tenant, source, rpc, request: request_id, trace: trace_id, oidc_subject })
 }
 
 fn hash(fields: &mut Fields, field: &str, bytes: Vec<u8>) -> Option<Hash> {

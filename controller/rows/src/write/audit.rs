@@ -8,8 +8,8 @@ use super::time_to_row;
 use crate::v1::{self, audit_record::Content as Stored};
 
 fn actor_to_row(actor: &Actor) -> v1::AuditActor {
-    let Actor { who, roles, tenant, source, rpc, request, trace } = actor.clone();
-    v1::AuditActor { who, roles, tenant, source, rpc, request_id: request, trace_id: trace }
+    let Actor { who, roles, tenant, source, rpc, request, trace, oidc_subject } = actor.clone();
+    v1::AuditActor { who, roles, tenant, source, rpc, request_id: request, trace_id: trace, oidc_subject }
 }
 
 impl From<&Record> for v1::AuditRecord {

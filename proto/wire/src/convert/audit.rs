@@ -9,13 +9,13 @@ use super::{FieldErrors, Fields, time_from_wire, time_to_wire};
 use crate::v1::{self, audit_record::Content as Wire};
 
 fn actor(wire: v1::AuditActor) -> Arc<Actor> {
-    let v1::AuditActor { who, roles, tenant, source, rpc, request_id, trace_id } = wire;
-    Arc::new(Actor { who, roles, tenant, source, rpc, request: request_id, trace: trace_id })
+    let v1::AuditActor { who, roles, tenant, source, rpc, request_id, trace_id, oidc_subject } = wire;
+    Arc::new(Actor { who, roles, tenant, source, rpc, request: request_id, trace: trace_id, oidc_subject })
 }
 
 fn actor_to_wire(actor: &Actor) -> v1::AuditActor {
-    let Actor { who, roles, tenant, source, rpc, request, trace } = actor.clone();
-    v1::AuditActor { who, roles, tenant, source, rpc, request_id: request, trace_id: trace }
+    let Actor { who, roles, tenant, source, rpc, request, trace, oidc_subject } = actor.clone();
+    v1::AuditActor { who, roles, tenant, source, rpc, request_id: request, trace_id: trace, oidc_subject }
 }
 
 fn hash(fields: &mut Fields, field: &str, bytes: Vec<u8>) -> Option<Hash> {

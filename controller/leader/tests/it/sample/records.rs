@@ -196,6 +196,7 @@ impl Pick {
             rpc: self.word(),
             request: self.line(),
             trace: self.line(),
+            oidc_subject: self.line(),
         });
         match (seq, log) {
             (2, _) => Content::Checkpoint(Checkpoint {

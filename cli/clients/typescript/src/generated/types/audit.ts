@@ -18,6 +18,8 @@ export interface AuditActor {
   requestId?: string;
   /** The trace's id; empty without one. */
   traceId?: string;
+  /** For whom an OpenID provider has vouched: its issuer, a space, and the subject there; empty for other credentials. */
+  oidcSubject?: string;
 }
 
 /** An authorised change. */
