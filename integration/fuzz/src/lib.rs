@@ -22,6 +22,7 @@ mod manifest;
 pub mod nccl;
 pub mod netlink;
 pub mod offer;
+pub mod oidc;
 pub mod page_token;
 pub mod pci;
 pub mod ports;
@@ -44,7 +45,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 33] = [
+pub const TARGETS: [Target; 34] = [
     ("agent_state", agent_state::run),
     ("audit", audit::run),
     ("cabling", cabling::run),
@@ -62,6 +63,7 @@ pub const TARGETS: [Target; 33] = [
     ("nccl", nccl::run),
     ("netlink", netlink::run),
     ("offer", offer::run),
+    ("oidc", oidc::run),
     ("page_token", page_token::run),
     ("pci", pci::run),
     ("ports", ports::run),
