@@ -15,6 +15,7 @@ use crate::{
     backup_args::BackupArgs,
     key_args::{CaLife, CaRenewals, KeyArgs},
     limit_args::LimitArgs,
+    oidc_args::OidcArgs,
     sealing::StoreKeys,
     store_args::{Kind, StoreArgs},
 };
@@ -516,6 +517,9 @@ pub struct Run {
     /// What callers may use.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// Sign-on by an OpenID provider.
+    #[command(flatten)]
+    pub oidc: OidcArgs,
     /// Backups.
     #[command(flatten)]
     pub backups: BackupArgs,

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::SystemTime};
 
 use aws_lc_rs::rand;
-use controller_api::{ApiMetrics, routes};
+use controller_api::routes;
 use controller_ha::{Observer, Replica, ReplicaConfig};
 use controller_leader::{Handle, LoopMetrics, follow_callers};
 use data_encoding::HEXLOWER;
@@ -14,7 +14,7 @@ use crate::{
     args::Run,
     backups::Backups,
     probes,
-    process::{Opened, Served, Stop, VERSION, asked_to_stop, host, options, purge_tokens},
+    process::{Opened, Served, Stop, VERSION, asked_to_stop, counts, host, options, purge_tokens},
     ready,
     store_args::OpenStore,
     succession,
@@ -51,7 +51,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
         options,
         authority: Arc::clone(&ca),
         credentials,
-        routes: Box::new(routes(ca.clone(), ApiMetrics::new(&metrics, run.limits.fair()), VERSION)),
+        routes: Box::new(routes(ca.clone(), counts(run, &metrics, &stop)?, VERSION)),
         loop_metrics: LoopMetrics::new(&metrics),
         leader_silence: run.leader_silence,
         version: VERSION,

@@ -13,6 +13,7 @@ mod init;
 mod keep;
 mod key_args;
 mod limit_args;
+mod oidc_args;
 mod probe;
 mod probes;
 mod process;

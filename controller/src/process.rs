@@ -6,6 +6,7 @@ use std::{
 };
 
 use axum::Router;
+use controller_api::ApiMetrics;
 use controller_leader::{Handle, Options, Seal};
 use controller_store::Lock;
 use proto_rpc::{
@@ -20,7 +21,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{args::Run, certificates, ready, refused, store_args::Kind};
+use crate::{args::Run, certificates, oidc_args::OidcArgsError, ready, refused, store_args::Kind};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -125,6 +126,18 @@ impl Opened {
         tracing::info!(addresses = addresses.join(", "), version = VERSION, "serving");
         Ok(Served { announced, servers, scraper })
     }
+}
+
+/// What the API counts, and whose tokens it takes besides its own.
+///
+/// # Errors
+/// If the options of the OpenID provider cannot be used.
+pub(crate) fn counts(run: &Run, metrics: &Metrics, stop: &Stop) -> Result<ApiMetrics, OidcArgsError> {
+    let counts = ApiMetrics::new(metrics, run.limits.fair());
+    Ok(match run.oidc.sign_on()? {
+        Some(options) => counts.signing_on(options, stop.calls.clone()),
+        None => counts,
+    })
 }
 
 /// How the loop is to behave.

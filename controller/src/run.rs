@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_api::{Api, ApiMetrics, Context};
+use controller_api::{Api, Context};
 use controller_ha::LOOP_END;
 use controller_leader::{Ended, Handle, LoopMetrics};
 use proto_rpc::{Authority, Metrics};
@@ -19,7 +19,7 @@ use crate::{
     args::Run,
     backups::Backups,
     ha, init, probes,
-    process::{Opened, Stop, VERSION, asked_to_stop, options, purge_tokens},
+    process::{Opened, Stop, VERSION, asked_to_stop, counts, options, purge_tokens},
     ready,
     store_args::Kind,
     succession,
@@ -61,7 +61,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let (handle, mut running) = lead(run, &ca, &metrics, &stop).await?;
     let opened = Opened::bind(run, &ca, &metrics, handle.revoked()).await?;
 
-    let counts = ApiMetrics::new(&metrics, run.limits.fair());
+    let counts = counts(run, &metrics, &stop)?;
     let guard = controller_api::guard(&handle, ca.cluster(), &counts);
     let ending = stop.streams.clone();
     let context = Context { handle: handle.clone(), ca: Arc::clone(&ca), guard, version: VERSION, ending };

@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     task::{Context as Waker, Poll},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use axum::{
@@ -47,30 +47,54 @@ pub(crate) fn refuses(revocations: &Revocations, peer: &PeerInfo) -> bool {
     peer.certificate.as_ref().is_some_and(|shown| revocations.get().refuses(&peer.identity, shown))
 }
 
+/// The error for a stream that is open when the token of its caller ends.
+fn over(identity: &Identity) -> RpcError {
+    let text = format!("the token of {identity} has expired; show a new one");
+    RpcError::new(ErrorClass::Unauthenticated, "TOKEN_EXPIRED", text)
+}
+
+/// How long what a caller has shown counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    /// When it was looked at.
+    pub since: SystemTime,
+    /// How long it counts from now on; none for certificates, which connections end with.
+    pub left: Option<Duration>,
+}
+
+/// Returns after a time; never where there is none.
+async fn after(left: Option<Duration>) {
+    match left {
+        Some(left) => tokio::time::sleep(left).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Ends a stream with the reason once its caller is revoked (by the certificate that it showed, or else by the time
-/// at which its token was looked at) or its tenant is deleted.
+/// at which its token was looked at), its token ends, or its tenant is deleted.
 pub(crate) fn bounded(
     response: Response,
     handle: &Handle,
     identity: Identity,
     peer: Option<&PeerInfo>,
-    since: SystemTime,
+    span: Span,
     place: Option<StreamPlace>,
 ) -> Response {
     let certificate = peer.and_then(|peer| peer.certificate.clone());
     let (whose, caller) = (identity.clone(), identity.clone());
     let revoked = handle.revoked().clone().until(move |now| match &certificate {
         Some(certificate) => now.refuses(&whose, certificate),
-        None => now.refuses_since(&whose, since),
+        None => now.refuses_since(&whose, span.since),
     });
     let left = handle.tenancies().clone().until_gone(caller);
-    let over = async move {
+    let ended = async move {
         tokio::select! {
             () = revoked => Status::from(refusal(&identity)),
             () = left => Status::from(gone(&identity)),
+            () = after(span.left) => Status::from(over(&identity)),
         }
     };
-    let over = Some(Box::pin(over) as Pin<Box<_>>);
+    let over = Some(Box::pin(ended) as Pin<Box<_>>);
     response.map(|inner| Body::new(Bounded { inner, over, _place: place }))
 }
 

@@ -1,6 +1,10 @@
 //! At the door of every call: who is it, and does the table let them in.
 
-use std::{convert::Infallible, sync::Arc, time::SystemTime};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use axum::{
     body::{Body, Bytes},
@@ -13,7 +17,7 @@ use controller_leader::{Handle, Refusal, Standing, Tenancy};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use proto_audit::{ANONYMOUS, Actor};
-use proto_model::{NodeName, SwitchName, TenantName};
+use proto_model::{NodeName, SwitchName, TenantName, Timestamp};
 use proto_rpc::{
     ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind, Unproved,
     deadline::DeadlinePolicy,
@@ -23,12 +27,14 @@ use proto_rpc::{
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use crate::{
-    access,
+    access::{self, Span},
     authz::{Rpc, authorise},
     fair::{FairLimits, Gate, Seat, StreamPlace},
+    sign_on::{NotTaken, SignOn, SignOnOptions, Vouched},
     switch::series::SwitchSeries,
 };
 
@@ -46,6 +52,23 @@ struct Shared {
     handle: Handle,
     cluster: String,
     refusals: CounterBy<3>,
+    sign_on: Option<SignOn>,
+}
+
+/// Who a call's credentials show, and whether they are good.
+struct Shown {
+    identity: Identity,
+    /// For whom an OpenID provider has vouched.
+    oidc_subject: String,
+    /// When what was shown ends.
+    until: Option<SystemTime>,
+    good: Result<(), RpcError>,
+}
+
+impl Shown {
+    fn plain(identity: Identity, good: Result<(), RpcError>) -> Self {
+        Self { identity, oidc_subject: String::new(), until: None, good }
+    }
 }
 
 /// Who calls, as the door has found. In the request's extensions.
@@ -57,6 +80,8 @@ pub struct Caller {
     pub actor: Arc<Actor>,
     /// The tenant that a user acts in, as it is now; none for everybody else.
     pub tenancy: Option<Tenancy>,
+    /// When the token that was shown ends; none for certificates.
+    pub until: Option<SystemTime>,
 }
 
 /// What the API counts, and what lets its callers take turns; once per process, however often it leads. Clones share it.
@@ -66,6 +91,8 @@ pub struct ApiMetrics {
     gate: Gate,
     pub(crate) layers: CallLayers,
     pub(crate) switches: SwitchSeries,
+    oidc_fetches: CounterBy<1>,
+    sign_on: Option<SignOn>,
 }
 
 impl ApiMetrics {
@@ -79,7 +106,20 @@ impl ApiMetrics {
         );
         let gate = Gate::new(limits, metrics);
         let layers = CallLayers::new(metrics, DeadlinePolicy::default());
-        Self { refusals, gate, layers, switches: SwitchSeries::new(metrics) }
+        let oidc_fetches = metrics.counter_by(
+            "oidc_fetches",
+            "Attempts to fetch the keys of the OpenID provider",
+            ["outcome"],
+        );
+        let switches = SwitchSeries::new(metrics);
+        Self { refusals, gate, layers, switches, oidc_fetches, sign_on: None }
+    }
+
+    /// Takes tokens of an OpenID provider too, whose keys are fetched until `stop`.
+    #[must_use]
+    pub fn signing_on(mut self, options: SignOnOptions, stop: CancellationToken) -> Self {
+        self.sign_on = Some(SignOn::start(options, self.oidc_fetches.clone(), stop));
+        self
     }
 }
 
@@ -87,8 +127,9 @@ impl Guard {
     /// A door to one life of the loop.
     #[must_use]
     pub fn new(handle: Handle, cluster: &str, metrics: &ApiMetrics) -> Self {
-        let (refusals, gate) = (metrics.refusals.clone(), metrics.gate.clone());
-        Self { shared: Arc::new(Shared { handle, cluster: cluster.to_owned(), refusals }), gate }
+        let (refusals, gate, sign_on) =
+            (metrics.refusals.clone(), metrics.gate.clone(), metrics.sign_on.clone());
+        Self { shared: Arc::new(Shared { handle, cluster: cluster.to_owned(), refusals, sign_on }), gate }
     }
 
     /// Finds out who calls and asks the table.
@@ -101,16 +142,18 @@ impl Guard {
         extensions: &Extensions,
         headers: &HeaderMap,
     ) -> Result<Caller, RpcError> {
-        let (identity, found) = self.identify(extensions, headers).await;
-        let found = match found {
+        let Shown { identity, oidc_subject, until, good } = self.identify(extensions, headers).await;
+        let found = match good {
             Ok(()) => self.tenancy(&identity).await,
             Err(error) => Err(error),
         };
         // What an earlier tenant's people were refused is not for the people of the later one of that name.
         let tenant = found.as_ref().ok().and(identity.tenant()).unwrap_or_default();
-        let actor = Arc::new(self.actor(rpc, &identity, tenant, extensions, headers));
+        let mut actor = self.actor(rpc, &identity, tenant, extensions, headers);
+        actor.oidc_subject = oidc_subject;
+        let actor = Arc::new(actor);
         match found.and_then(|tenancy| authorise(rpc, &identity).map(|()| tenancy)) {
-            Ok(tenancy) => Ok(Caller { identity, actor, tenancy }),
+            Ok(tenancy) => Ok(Caller { identity, actor, tenancy, until }),
             Err(error) if is_denial(&error) => {
                 self.refuse(rpc, &identity, &error);
                 Err(self.record(&actor, error).await)
@@ -177,42 +220,80 @@ impl Guard {
 
     /// A certificate counts before a token: whoever holds a node's certificate is that node, whatever else it shows. But a token
     /// that is shown must be good: one that was guessed, or taken back, is never passed over in silence.
-    async fn identify(
-        &self,
-        extensions: &Extensions,
-        headers: &HeaderMap,
-    ) -> (Identity, Result<(), RpcError>) {
-        let shown = extensions.get::<PeerInfo>();
-        let peer = shown.map_or(Identity::Anonymous, |peer| peer.identity.clone());
-        if shown.is_some_and(|peer| access::refuses(self.shared.handle.revoked(), peer)) {
-            let refusal = access::refusal(&peer);
-            return (Identity::Anonymous, Err(refusal));
+    async fn identify(&self, extensions: &Extensions, headers: &HeaderMap) -> Shown {
+        let peer = extensions.get::<PeerInfo>();
+        let certified = peer.map_or(Identity::Anonymous, |peer| peer.identity.clone());
+        if peer.is_some_and(|peer| access::refuses(self.shared.handle.revoked(), peer)) {
+            return Shown::plain(Identity::Anonymous, Err(access::refusal(&certified)));
         }
-        let Some(value) = headers.get(header::AUTHORIZATION) else { return (peer, Ok(())) };
+        let Some(value) = headers.get(header::AUTHORIZATION) else { return Shown::plain(certified, Ok(())) };
         match self.bearer(value).await {
-            Err(error) => (peer, Err(error)),
-            Ok(_) if peer != Identity::Anonymous => (peer, Ok(())),
-            Ok(identity) => {
+            Err(NotTaken { subject, error }) => {
+                Shown { oidc_subject: subject, ..Shown::plain(certified, Err(error)) }
+            }
+            Ok(_) if certified != Identity::Anonymous => Shown::plain(certified, Ok(())),
+            Ok(shown) => {
                 if let Some(unproved) = extensions.get::<Unproved>() {
-                    unproved.proved(&identity);
+                    unproved.proved(&shown.identity);
                 }
-                (identity, Ok(()))
+                shown
             }
         }
     }
 
-    /// The identity that a bearer token belongs to.
-    async fn bearer(&self, value: &HeaderValue) -> Result<Identity, RpcError> {
+    /// The identity that a bearer token belongs to: one of ours, or one of the provider that the site has named.
+    async fn bearer(&self, value: &HeaderValue) -> Result<Shown, NotTaken> {
         let bad = || RpcError::new(ErrorClass::Unauthenticated, "BAD_TOKEN", "the bearer token is not valid");
         let text = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).ok_or_else(bad)?;
-        let token = Token::parse(TokenKind::User, text).map_err(|_| bad())?;
-        let identified = self.shared.handle.identify(&token, &self.shared.cluster).await;
-        identified.map_err(|error| crate::fault::token(&error))
+        match (Token::parse(TokenKind::User, text), &self.shared.sign_on) {
+            (Ok(token), _) => {
+                let identified = self.shared.handle.identify(&token, &self.shared.cluster).await;
+                let (identity, ends) = identified.map_err(|error| crate::fault::token(&error))?;
+                Ok(Shown { until: Some(time_of(ends)), ..Shown::plain(identity, Ok(())) })
+            }
+            (Err(_), Some(sign_on)) => self.vouched(sign_on, text).await,
+            (Err(_), None) => Err(bad().into()),
+        }
+    }
+
+    /// The identity for which the provider vouches, bound to the tenant that there is now.
+    async fn vouched(&self, sign_on: &SignOn, text: &str) -> Result<Shown, NotTaken> {
+        let handle = &self.shared.handle;
+        let vouched = sign_on.bearer(text, time_of(handle.now())).await?;
+        let (identity, oidc_subject, until) = self.bound(vouched).await?;
+        Ok(Shown { oidc_subject, until: Some(until), ..Shown::plain(identity, Ok(())) })
+    }
+
+    /// Who that is in the tenant that there is now, unless what was issued then was taken back.
+    pub(crate) async fn bound(&self, vouched: Vouched) -> Result<(Identity, String, SystemTime), NotTaken> {
+        let handle = &self.shared.handle;
+        let Vouched { identity, subject, issued, until } = vouched;
+        let tenant = identity.tenant().unwrap_or_default().to_owned();
+        let bound = match handle.bind(identity).await {
+            Ok(Some(bound)) => bound,
+            Ok(None) => {
+                let text = format!(
+                    "the token of {subject}: it is granted a role in tenant '{tenant}', which there is not"
+                );
+                let error = RpcError::new(ErrorClass::Unauthenticated, "NO_GRANT", text);
+                return Err(NotTaken { subject, error });
+            }
+            Err(refusal) => return Err(crate::fault::refused(&refusal).into()),
+        };
+        if handle.revoked().get().refuses_since(&bound, issued) {
+            return Err(NotTaken { subject, error: access::refusal(&bound) });
+        }
+        Ok((bound, subject, until))
+    }
+
+    /// The provider whose tokens are taken, where there is one.
+    pub(crate) fn sign_on(&self) -> Option<&SignOn> {
+        self.shared.sign_on.as_ref()
     }
 
     /// The tenant that a user acts in. Its credentials must be of the tenant that there is now, not of one that was deleted
     /// and had the same name.
-    async fn tenancy(&self, identity: &Identity) -> Result<Option<Tenancy>, RpcError> {
+    pub(crate) async fn tenancy(&self, identity: &Identity) -> Result<Option<Tenancy>, RpcError> {
         let standing = self.shared.handle.standing(identity).await;
         stands(identity, standing.map_err(|refusal| crate::fault::refused(&refusal))?)
     }
@@ -254,7 +335,7 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
         Ok((caller, (seat, place))) => {
             let actor = Arc::clone(&caller.actor);
             request = Request::from_parts(parts, body);
-            let identity = caller.identity.clone();
+            let (identity, until) = (caller.identity.clone(), caller.until);
             request.extensions_mut().insert(caller);
             let response =
                 if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };
@@ -269,10 +350,18 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
             if !rpc.is_stream() {
                 return response;
             }
-            access::bounded(response, &guard.shared.handle, identity, peer.as_ref(), since, place)
+            let now = time_of(guard.shared.handle.now());
+            let left = until.map(|until| until.duration_since(now).unwrap_or_default());
+            let span = Span { since, left };
+            access::bounded(response, &guard.shared.handle, identity, peer.as_ref(), span, place)
         }
         Err(error) => router::refuse(true, &error),
     }
+}
+
+/// A time of the loop's clock.
+pub(crate) fn time_of(at: Timestamp) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(at.0)
 }
 
 /// The tenancy of a caller that is let in.

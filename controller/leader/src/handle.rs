@@ -163,6 +163,19 @@ impl Handle {
         }
     }
 
+    /// Binds a user to the tenant that has its tenant's name now; `None` where there is none. Others stay as they are.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn bind(&self, identity: Identity) -> Result<Option<Identity>, Refusal> {
+        let Some(tenant) = identity.tenant().map(str::to_owned) else { return Ok(Some(identity)) };
+        if self.tenancies.get(&tenant).is_none() {
+            self.tenancies.learn(self.store.as_ref(), &tenant).await?;
+        }
+        // A uid that could not be written into a certificate is no tenant's.
+        Ok(self.tenancies.get(&tenant).and_then(|now| identity.of_tenant(&now.uid).ok()))
+    }
+
     pub(crate) async fn ask(&self, event: Event) -> Result<Applied, Refusal> {
         let (sender, answer) = oneshot::channel();
         self.offer(Request::Event(Box::new(event), Some(sender.into())))?;

@@ -88,11 +88,15 @@ impl Handle {
         Ok(token)
     }
 
-    /// Whom a shown token speaks for.
+    /// Whom a shown token speaks for, and until when.
     ///
     /// # Errors
     /// [`UserTokenError`]; it never says whether the id exists.
-    pub async fn identify(&self, token: &Token, cluster: &str) -> Result<Identity, UserTokenError> {
+    pub async fn identify(
+        &self,
+        token: &Token,
+        cluster: &str,
+    ) -> Result<(Identity, Timestamp), UserTokenError> {
         let found = self.store().get(keys::user_token(token.id())).await;
         let kv = found.map_err(|error| Refusal::read(&error))?.ok_or(UserTokenError::Invalid)?;
         let record: records::UserToken = codec::decode(&kv).map_err(Refusal::Corrupt)?;
@@ -107,7 +111,7 @@ impl Handle {
         if self.revoked().get().refuses_since(&identity, time(Timestamp(record.issued_ms))) {
             return Err(UserTokenError::Revoked);
         }
-        Ok(identity)
+        Ok((identity, Timestamp(record.expires_ms)))
     }
 }
 

@@ -3,6 +3,7 @@
 mod allowed;
 mod examples;
 mod links;
+mod login;
 mod map;
 mod openapi;
 mod params;
@@ -63,7 +64,8 @@ pub fn router(grpc: Router, context: Context) -> Router {
     for mount in mounts {
         router = router.route(&mount, any(serve));
     }
-    router = router.merge(ui::router()).merge(map::router(context.clone()));
+    router =
+        router.merge(ui::router()).merge(map::router(context.clone())).merge(login::router(context.clone()));
     router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, context, document: Arc::default() })
 }
 

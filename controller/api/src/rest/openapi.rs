@@ -58,7 +58,7 @@ pub fn document(version: &str) -> Json {
             }},
             "securitySchemes": {
                 "mutualTLS": {"type": "mutualTLS", "description": "A certificate of the cluster's own CA."},
-                "bearer": {"type": "http", "scheme": "bearer", "description": "A token of IssueToken."},
+                "bearer": {"type": "http", "scheme": "bearer", "description": "A token of IssueToken, or a signed one of the OpenID provider that the site has named."},
             },
         },
     })

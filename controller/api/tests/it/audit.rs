@@ -179,7 +179,7 @@ async fn list(client: Client, request: v1::ListAuditRecordsRequest) -> Vec<v1::A
     }
 }
 
-async fn all(world: &World) -> Vec<v1::AuditRecord> {
+pub async fn all(world: &World) -> Vec<v1::AuditRecord> {
     list(world.admin(), v1::ListAuditRecordsRequest { page_size: 7, ..Default::default() }).await
 }
 
@@ -194,7 +194,7 @@ async fn export(world: &World) -> Vec<Record> {
     records
 }
 
-fn actor(record: &v1::AuditRecord) -> v1::AuditActor {
+pub fn actor(record: &v1::AuditRecord) -> v1::AuditActor {
     match record.content.clone() {
         Some(Content::Change(change)) => change.actor.unwrap(),
         Some(Content::Denial(denial)) => denial.actor.unwrap(),

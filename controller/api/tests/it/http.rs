@@ -17,23 +17,29 @@ use crate::{
     world::World,
 };
 
-struct Answer {
-    status: u16,
-    headers: HeaderMap,
-    body: Bytes,
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
-async fn ask(client: &mut Client, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub async fn ask(
+    client: &mut Client,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);

@@ -29,6 +29,7 @@ mod rest;
 mod revoked;
 mod roles;
 mod schedules;
+mod sign_on;
 mod steps;
 mod switch_ports;
 mod switch_rollout;

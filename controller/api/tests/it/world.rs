@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_api::{Api, ApiMetrics, Context, fair::FairLimits};
+use controller_api::{Api, ApiMetrics, Context, SignOnOptions, fair::FairLimits};
 use controller_core::Event;
 use controller_leader::{Handle, LoopMetrics, Options, Seal, keys};
 use controller_store::{
@@ -21,7 +21,7 @@ use proto_audit::Actor;
 use proto_model::NodeName;
 use proto_rpc::{
     Authority, Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, Identity, KeyRequest,
-    Listen, Metrics, Role, Standing, Token, TokenKind,
+    Listen, Metrics, Role, SignedToken, Standing, Token, TokenKind,
     exposition::Exposition,
     server::{Limits, Server, ServerMetrics, ServerTls},
     tls::Trust,
@@ -106,6 +106,21 @@ impl World {
 
     /// As `start_on`, with other limits between tenants.
     pub async fn start_with(dir: &Path, inner: Arc<dyn Store>, fair: FairLimits) -> Self {
+        Self::begin(dir, inner, fair, None).await
+    }
+
+    /// As `start`, on a new store in memory, and takes tokens of a provider.
+    pub async fn start_signing_on(dir: &Path, options: SignOnOptions) -> Self {
+        let inner = Arc::new(controller_store::MemoryStore::default());
+        Self::begin(dir, inner, FairLimits::default(), Some(options)).await
+    }
+
+    async fn begin(
+        dir: &Path,
+        inner: Arc<dyn Store>,
+        fair: FairLimits,
+        sign_on: Option<SignOnOptions>,
+    ) -> Self {
         let ca = Ca::load_or_create(dir, CLUSTER, SystemTime::now()).unwrap();
         let ca = Arc::new(Authority::new(Standing::alone(ca)).unwrap());
         let store = Arc::new(Fickle { inner, full: AtomicBool::new(false) });
@@ -133,7 +148,10 @@ impl World {
         let listen: Vec<Listen> = vec!["127.0.0.1:0".parse().unwrap()];
         let server = Server::bind(&listen, &tls, limits, ServerMetrics::new(&metrics)).await.unwrap();
         let endpoint = format!("https://{}", server.addresses().unwrap()[0]).parse().unwrap();
-        let counts = ApiMetrics::new(&metrics, fair);
+        let mut counts = ApiMetrics::new(&metrics, fair);
+        if let Some(options) = sign_on {
+            counts = counts.signing_on(options, stop.clone());
+        }
         let guard = controller_api::guard(&handle, CLUSTER, &counts);
         let ending = stop.clone();
         let context = Context { handle: handle.clone(), ca: ca.clone(), guard, version: "0.0.0", ending };
@@ -239,6 +257,11 @@ impl World {
             self.handle.apply(&who(), Event::Join { node, hash, csr: hash }).await.unwrap();
         }
         self.client(&Identity::node(name).unwrap())
+    }
+
+    /// A client that shows a token which somebody else has signed.
+    pub fn signed(&self, token: &str) -> Client {
+        self.client_with(&self.credentials().with_signed(SignedToken::parse(token).unwrap()))
     }
 
     pub fn bearer(&self, token: &str) -> Client {

@@ -14,7 +14,7 @@ import { TenantsPage } from "./pages/tenants.js";
 import type { PageProps } from "./page.js";
 import { Fault } from "./parts.js";
 import { followLinks, go, useRoute } from "./route.js";
-import { resume, signIn, signOut, type Session } from "./session.js";
+import { provider, resume, signIn, signOn, signOut, type Session } from "./session.js";
 
 /** Pages with the key that goes there behind `g`. */
 const PAGES: [string, string, string][] = [
@@ -37,6 +37,20 @@ function SignedOut({ why }: { why: string | undefined }) {
   );
 }
 
+/** The way to the site's provider, where the controller has one. */
+function SignOn() {
+  const [host, set] = useState<string>();
+  useEffect(() => void provider().then(set), []);
+  if (host === undefined) return null;
+  return (
+    <p class="sign-on">
+      <button type="button" class="first" onClick={signOn}>
+        Sign in with {host}
+      </button>
+    </p>
+  );
+}
+
 function SignIn({ done, why }: { done: (session: Session) => void; why: string | undefined }) {
   const [token, setToken] = useState("");
   const [state, set] = useState<{ busy?: boolean; error?: Error }>({});
@@ -53,6 +67,7 @@ function SignIn({ done, why }: { done: (session: Session) => void; why: string |
     <main class="sign-in" id="main">
       <h1>Railyard</h1>
       <SignedOut why={why} />
+      <SignOn />
       <form onSubmit={submit}>
         <label for="token">API token</label>
         <input
@@ -67,7 +82,7 @@ function SignIn({ done, why }: { done: (session: Session) => void; why: string |
         />
         <p id="token-help" class="quiet">
           <code>railctl tenant issue-token USER --role ROLE</code> makes one. It is kept in this tab, and gone when the tab is closed. A browser that holds a client
-          certificate of this cluster needs none. Single sign-on (OIDC) is not something that this controller offers.
+          certificate of this cluster needs none.
         </p>
         <Fault of={state.error} />
         <button type="submit" class="first" disabled={state.busy}>

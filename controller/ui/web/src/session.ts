@@ -1,4 +1,5 @@
-// Who looks at the pages: by a certificate that the browser shows, or a token that was pasted. A token lives as long as the tab.
+// Who looks at the pages: by a certificate that the browser shows, a token that was pasted, or one that the controller has made for somebody who
+// signed on at the site's provider. A token lives as long as the tab.
 
 import { ofAnswer } from "../../../../cli/clients/typescript/src/answers.js";
 import { readable } from "../../../../cli/clients/typescript/src/core.js";
@@ -103,7 +104,35 @@ function kept(): string | undefined {
   return sessionStorage.getItem(KEPT) ?? undefined;
 }
 
-/** Somebody by what the browser has: the tab's token, else a certificate; undefined where neither is there or good. `refused`: the token is not. */
+/** Where single sign-on is: what it is offered by, where it begins, and where its token is fetched, once. */
+const SIGN_ON = "/ui/login";
+
+/** The host of the provider at which one can sign on; undefined where the controller offers none. */
+export async function provider(): Promise<string | undefined> {
+  try {
+    const answer = await fetch(SIGN_ON, { signal: AbortSignal.timeout(PATIENCE) });
+    const { issuer } = answer.ok ? ((await answer.json()) as { issuer?: string }) : {};
+    return issuer && new URL(issuer).host;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Leaves for the provider; the browser comes back to the page that it is at now. */
+export function signOn(): void {
+  location.assign(`${SIGN_ON}/start?to=${encodeURIComponent(location.pathname + location.search)}`);
+}
+
+/** The token of somebody who has just come back from the provider; undefined for everybody else. `refused`: they may not. */
+async function fetched(refused: (why: string) => void): Promise<string | undefined> {
+  if ((await provider()) === undefined) return undefined;
+  const answer = await fetch(`${SIGN_ON}/token`, { method: "POST", signal: AbortSignal.timeout(PATIENCE) });
+  if (answer.status === 401) refused(await reason(answer));
+  if (answer.status !== 200) return undefined;
+  return ((await answer.json()) as { token?: string }).token;
+}
+
+/** Somebody by what the browser has: the tab's token, else a certificate, else a sign-on that was just done; undefined where neither is there or good. `refused`: the token is not. */
 export async function resume(refused: (why: string) => void): Promise<Session | undefined> {
   const token = kept();
   try {
@@ -112,8 +141,9 @@ export async function resume(refused: (why: string) => void): Promise<Session | 
     if (!(error instanceof ApiError) || (error.code !== 401 && error.code !== 403)) throw error;
     sessionStorage.removeItem(KEPT);
     if (token !== undefined) refused(error.text);
-    return undefined;
   }
+  const made = await fetched(refused);
+  return made === undefined ? undefined : signIn(made);
 }
 
 /** Signs in by a token. Throws ApiError or ConfigError. */
