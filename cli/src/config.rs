@@ -3,10 +3,14 @@
 mod file;
 mod yaml;
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-pub use file::{ConfigFile, Context};
-use proto_rpc::{CredentialFiles, Credentials, Endpoint, Token, TokenKind};
+pub use file::{ConfigFile, Context, SignedOn};
+use proto_rpc::{CredentialFiles, Credentials, Endpoint, SignedToken, Token, TokenKind, files};
 
 use crate::{args::Global, error::Error};
 
@@ -68,6 +72,8 @@ pub struct Settings {
     pub tenant: String,
     /// The time that one request may take; `None`: the default.
     pub request_timeout: Option<Duration>,
+    /// The context that the token is of, and the provider that gave it; `None` for other credentials.
+    pub signed_on: Option<(String, SignedOn)>,
 }
 
 /// The precedence: flag, environment, context. An identity (certificate with key, or token) is taken whole from
@@ -118,8 +124,10 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
     let any = |(cert, key, token): &(Option<_>, Option<_>, Option<_>)| {
         cert.is_some() || key.is_some() || token.is_some()
     };
-    if let Some((cert, key, token)) = sources.into_iter().find(any) {
+    if let Some((at, (cert, key, token))) = sources.into_iter().enumerate().find(|(_, source)| any(source)) {
         (settings.cert, settings.key, settings.token) = (cert, key, token);
+        // Only what the context holds can be renewed there.
+        settings.signed_on = named.map(str::to_owned).zip(context.oidc).filter(|_| at == 2);
     }
     Ok(settings)
 }
@@ -151,24 +159,26 @@ impl Settings {
                 "no CA certificate is known, so the controller could not be verified: give --ca or RAIL_CA";
             return Err(Error::Config(text.to_owned()));
         }
-        let prefix = TokenKind::User.prefix();
-        let (inline, file) = match &self.token {
-            Some(text) if text.starts_with(prefix) => (Some(text), None),
-            other => (None, other.as_ref().map(PathBuf::from)),
-        };
         let files = CredentialFiles {
             ca: self.ca.clone(),
             pin: None,
             certificate: self.cert.clone(),
             key: self.key.clone(),
-            token: file,
+            token: None,
         };
         let credentials = Credentials::load(&files).map_err(|error| wrong(&error))?;
-        match inline {
-            None => Ok(credentials),
-            Some(text) => {
-                let token = Token::parse(TokenKind::User, text).map_err(|error| wrong(&error))?;
-                Ok(credentials.with_token(token))
+        let Some(token) = &self.token else { return Ok(credentials) };
+        let ours = token.starts_with(TokenKind::User.prefix());
+        let text = match ours || (!Path::new(token).is_file() && SignedToken::parse(token).is_ok()) {
+            true => token.clone(),
+            false => files::read_text(Path::new(token)).map_err(|error| wrong(&error))?,
+        };
+        match (Token::parse(TokenKind::User, &text), SignedToken::parse(&text)) {
+            (Ok(token), _) => Ok(credentials.with_token(token)),
+            (Err(_), Ok(signed)) if !ours => Ok(credentials.with_signed(signed)),
+            (Err(error), _) => {
+                let of = if ours { String::new() } else { format!("{token}: ") };
+                Err(wrong(&format!("{of}{error}")))
             }
         }
     }
@@ -186,6 +196,7 @@ mod tests {
             key: Some("/c/key.pem".into()),
             token: None,
             tenant: Some("nlp".into()),
+            oidc: None,
         };
         ConfigFile {
             current_context: Some("one".into()),

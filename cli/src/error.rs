@@ -35,6 +35,9 @@ pub enum Error {
     /// Nothing says where the cluster is, or as whom to speak.
     #[error("{0}")]
     Config(String),
+    /// The OpenID provider gives no token.
+    #[error("{0}")]
+    SignOn(String),
     /// A name that should be there is not.
     #[error("{0}")]
     NotFound(String),
@@ -143,6 +146,7 @@ impl Error {
             Self::Usage(_) | Self::Document(_) | Self::Config(_) => 2,
             Self::Rpc { error, .. } => error.exit_code(),
             Self::NotFound(_) | Self::Gone(_) => 3,
+            Self::SignOn(_) => 4,
             Self::Infeasible(_) => 6,
             Self::Timeout { .. } => 7,
             Self::Interrupted => 130,
@@ -191,6 +195,7 @@ impl Error {
             Self::Usage(_) => ("invalid", "USAGE"),
             Self::Document(_) => ("invalid", "BAD_DOCUMENT"),
             Self::Config(_) => ("invalid", "BAD_CONFIGURATION"),
+            Self::SignOn(_) => (ErrorClass::Unauthenticated.as_str(), "NOT_SIGNED_ON"),
             Self::NotFound(_) => ("not-found", "NOT_FOUND"),
             Self::Gone(_) => ("not-found", "DELETED"),
             Self::Infeasible(_) => ("infeasible", "INFEASIBLE"),
@@ -254,6 +259,7 @@ mod tests {
             (Error::Usage(String::new()), 2),
             (Error::Document(String::new()), 2),
             (Error::Config(String::new()), 2),
+            (Error::SignOn(String::new()), 4),
             (Error::NotFound(String::new()), 3),
             (rpc(ErrorClass::NotFound), 3),
             (rpc(ErrorClass::Denied), 4),

@@ -205,7 +205,8 @@ pub struct DrainNodes {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  railctl login prod --controller https://rail.example:7443 --ca ca.pem --cert ann.pem --key ann.key\n  \
-                  railctl login prod --controller https://rail.example:7443 --ca ca.pem --token-stdin < token"
+                  railctl login prod --controller https://rail.example:7443 --ca ca.pem --token-stdin < token\n  \
+                  railctl login prod --controller https://rail.example:7443 --ca ca.pem --oidc --issuer https://idp.example/realms/site --client-id railctl"
 )]
 pub struct Login {
     /// The context that is made or changed, and becomes the current one
@@ -214,6 +215,21 @@ pub struct Login {
     /// Read the token from standard input, so that it is in no command line
     #[arg(long, conflicts_with_all = ["token", "cert", "key"])]
     pub token_stdin: bool,
+    /// Sign on at an OpenID provider, in a browser on any machine
+    #[arg(long, conflicts_with_all = ["token", "token_stdin", "cert", "key"])]
+    pub oidc: bool,
+    /// The provider's issuer; default: that of the context
+    #[arg(long, value_name = "URL", requires = "oidc")]
+    pub issuer: Option<String>,
+    /// The id that the provider knows railctl by; default: that of the context
+    #[arg(long, value_name = "ID", requires = "oidc")]
+    pub client_id: Option<String>,
+    /// File with the certificates (PEM) that the provider is trusted by; default: those of the system
+    #[arg(long, value_name = "FILE", requires = "oidc")]
+    pub oidc_ca: Option<std::path::PathBuf>,
+    /// What the provider is asked for, words separated by spaces; many give what renews a token for offline_access alone
+    #[arg(long, value_name = "WORDS", requires = "oidc")]
+    pub scopes: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

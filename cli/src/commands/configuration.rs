@@ -119,13 +119,13 @@ pub fn set(path: &Path, name: &str, current: bool, global: &Global) -> Result<()
         given(&mut context.ca, ca);
         // Whoever gives one kind of credential means that one.
         if cert.is_some() {
-            context.token = None;
+            (context.token, context.oidc) = (None, None);
         }
         given(&mut context.cert, cert);
         given(&mut context.key, key);
         if token.is_some() {
             context.token = token;
-            (context.cert, context.key) = (None, None);
+            (context.cert, context.key, context.oidc) = (None, None, None);
         }
         if global.tenant.is_some() {
             context.tenant.clone_from(&global.tenant);

@@ -4,11 +4,11 @@ use std::io::Read as _;
 
 use proto_wire::v1;
 
-use super::configuration;
+use super::{configuration, sign_on};
 use crate::{
     args::{Global, Login},
     client::{Api, repeat},
-    config::{ConfigFile, Environment, resolve},
+    config::{ConfigFile, Context, Environment, resolve},
     error::Error,
     render,
 };
@@ -20,7 +20,7 @@ const TOKEN_MAX: u64 = 4096;
 ///
 /// # Errors
 /// [`Error::Config`] if the configuration cannot be read or written; [`Error::Usage`] if standard input holds no token; [`Error::Rpc`] if
-/// the controller refuses or does not answer: then nothing is kept.
+/// the controller refuses or does not answer: then nothing is kept; [`Error::SignOn`] if the provider gives no token.
 pub async fn run(args: &Login, global: &Global, env: &Environment) -> Result<(), Error> {
     let path = env.config_path();
     let path = path.ok_or_else(|| Error::Config("neither HOME nor RAIL_CONFIG is set".to_owned()))?;
@@ -34,9 +34,20 @@ pub async fn run(args: &Login, global: &Global, env: &Environment) -> Result<(),
     // What is not given is as in the context, where there is one of this name.
     let file = ConfigFile::load(Some(&path))?;
     let known = file.contexts.contains_key(&args.name);
+    let before = file.contexts.get(&args.name).cloned().unwrap_or_default();
     global.context = known.then(|| args.name.clone());
     let file = if known { file } else { ConfigFile::default() };
-    let settings = resolve(&global, env, &file)?;
+    let signed_on = match args.oidc {
+        true => {
+            let (token, provider) = sign_on::begin(args, &before).await?;
+            global.token = Some(token);
+            Some(provider)
+        }
+        false => None,
+    };
+    let mut settings = resolve(&global, env, &file)?;
+    // A context that is not tried by another credential keeps what renews its token.
+    let signed_on = signed_on.or_else(|| settings.signed_on.take().map(|(_, provider)| provider));
     let api = Api::new(&settings)?;
     let me = repeat("ask who we are", |_| {
         let mut client = api.tenants();
@@ -54,6 +65,12 @@ pub async fn run(args: &Login, global: &Global, env: &Environment) -> Result<(),
         ..Global::default()
     };
     configuration::set(&path, &args.name, true, &tried)?;
+    if let Some(provider) = signed_on {
+        ConfigFile::update(&path, |file| {
+            let context: &mut Context = file.contexts.entry(args.name.clone()).or_default();
+            context.oidc = Some(provider);
+        })?;
+    }
     let of = if me.tenant.is_empty() { String::new() } else { format!(" of tenant {}", me.tenant) };
     eprintln!("you are {} ({}{of}); context `{}` is current", me.identity, render::role(me.role), args.name);
     Ok(())

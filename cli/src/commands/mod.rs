@@ -49,6 +49,7 @@ mod screen;
 mod secret;
 mod service_class;
 mod shell;
+mod sign_on;
 mod signal;
 mod simulate;
 mod slurm;
@@ -114,7 +115,10 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         }
         _ => {}
     }
-    block_on(dispatch(cli))
+    block_on(async {
+        sign_on::renew(cli, &Environment::of_process()).await?;
+        dispatch(cli).await
+    })
 }
 
 /// `slurm place`, read alone ([`SlurmPlace::read_alone`]).

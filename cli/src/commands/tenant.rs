@@ -187,6 +187,7 @@ fn add_context_of(
         key: Some(paths.key.clone()),
         token: None,
         tenant: Some(tenant_for(role, api)?).filter(|tenant| !tenant.is_empty()),
+        oidc: None,
     };
     ConfigFile::update(&config, |file| drop(file.contexts.insert(name.to_owned(), context)))?;
     eprintln!("context `{name}` is added to {}; use it by --context {name}", config.display());

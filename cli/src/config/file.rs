@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proto_rpc::files;
+use proto_rpc::{SignedToken, files};
 use serde::{Deserialize, Serialize};
 
 use super::yaml;
@@ -44,6 +44,27 @@ pub struct Context {
     /// The tenant to act for; `None`: the caller's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The OpenID provider that the token is of, where it is of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<SignedOn>,
+}
+
+/// An OpenID provider, and how new tokens are had from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignedOn {
+    /// Its issuer, an https URL.
+    pub issuer: String,
+    /// The id that it knows railctl by.
+    pub client_id: String,
+    /// File with the certificates of the authorities that it is trusted by, PEM; `None`: those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// What is asked of it, words separated by spaces.
+    pub scopes: String,
+    /// What a new token is asked for with; `None`: it has given nothing of that kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refresh_token: Option<String>,
 }
 
 impl ConfigFile {
@@ -58,7 +79,9 @@ impl ConfigFile {
             Self::parse(&text).map_err(|message| Error::Config(format!("{}{message}", path.display())))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         for context in file.contexts.values_mut() {
-            for one in [&mut context.ca, &mut context.cert, &mut context.key].into_iter().flatten() {
+            let provider = context.oidc.as_mut().and_then(|oidc| oidc.ca.as_mut());
+            let files = [&mut context.ca, &mut context.cert, &mut context.key];
+            for one in files.into_iter().flatten().chain(provider) {
                 *one = folder.join(&*one);
             }
         }
@@ -130,6 +153,20 @@ impl ConfigFile {
                     let _ = writeln!(out, "    {field}: {}", quote(&value));
                 }
             }
+            let Some(oidc) = &context.oidc else { continue };
+            out.push_str("    oidc:\n");
+            let fields = [
+                ("issuer", Some(oidc.issuer.clone())),
+                ("clientId", Some(oidc.client_id.clone())),
+                ("ca", path(&oidc.ca)),
+                ("scopes", Some(oidc.scopes.clone())),
+                ("refreshToken", oidc.refresh_token.clone()),
+            ];
+            for (field, value) in fields {
+                if let Some(value) = value {
+                    let _ = writeln!(out, "      {field}: {}", quote(&value));
+                }
+            }
         }
         out
     }
@@ -138,9 +175,15 @@ impl ConfigFile {
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut shown = self.clone();
-        for token in shown.contexts.values_mut().filter_map(|context| context.token.as_mut()) {
-            if token.starts_with(proto_rpc::TokenKind::User.prefix()) {
+        for context in shown.contexts.values_mut() {
+            if let Some(token) = &mut context.token
+                && (token.starts_with(proto_rpc::TokenKind::User.prefix())
+                    || SignedToken::parse(token).is_ok())
+            {
                 "(hidden)".clone_into(token);
+            }
+            if let Some(refresh) = context.oidc.as_mut().and_then(|oidc| oidc.refresh_token.as_mut()) {
+                "(hidden)".clone_into(refresh);
             }
         }
         shown
@@ -177,6 +220,13 @@ mod tests {
             ca: Some("/x/\"ca\".pem".into()),
             token: Some("rail-user-v1.abc".into()),
             tenant: Some("nlp".into()),
+            oidc: Some(SignedOn {
+                issuer: "https://idp.example/a".into(),
+                client_id: "rail".into(),
+                ca: Some("/x/idp.pem".into()),
+                scopes: "openid groups".into(),
+                refresh_token: Some("what-renews".into()),
+            }),
             ..Context::default()
         };
         ConfigFile::update(&path, |file| {
@@ -190,6 +240,7 @@ mod tests {
         assert!(
             file.redacted().to_yaml().contains("(hidden)") && !file.redacted().to_yaml().contains("v1.abc")
         );
+        assert!(!file.redacted().to_yaml().contains("what-renews"));
         assert_eq!(ConfigFile::parse(&ConfigFile::default().to_yaml()).unwrap(), ConfigFile::default());
     }
 

@@ -381,6 +381,7 @@ impl Up {
             key: settings.key,
             token: None,
             tenant: Some(TENANT.to_owned()),
+            oidc: None,
         };
         let mut own = ConfigFile { current_context: Some(name.clone()), ..ConfigFile::default() };
         own.contexts.insert(name.clone(), context.clone());
@@ -411,6 +412,7 @@ impl Up {
             token: None,
             tenant: TENANT.to_owned(),
             request_timeout: None,
+            signed_on: None,
         }
     }
 
