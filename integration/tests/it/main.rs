@@ -30,6 +30,7 @@ mod leftovers;
 mod messages;
 mod netns;
 mod observability;
+mod oidc;
 mod prove;
 mod python_client;
 mod qos;

@@ -130,6 +130,14 @@ pub fn ui_visit() -> Result<PathBuf> {
     npm_packages("ui-visit", "integration/ui")
 }
 
+/// A folder with an OpenID provider, in the same way.
+///
+/// # Errors
+/// There is no npm, or its packages cannot be installed.
+pub fn oidc() -> Result<PathBuf> {
+    npm_packages("oidc", "integration/oidc")
+}
+
 /// Chromium, from the PATH: it links far more than its own package has.
 ///
 /// # Errors

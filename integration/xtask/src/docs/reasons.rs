@@ -63,7 +63,7 @@ const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
 /// What looks like a code and is none: a header of a table, a name of a call or of what is no reason, a prefix of variables.
 const NONE: [&str; 5] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE", "SPANK_RAIL_"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
-const MEANINGS: [(&str, &str); 46] = [
+const MEANINGS: [(&str, &str); 51] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
     ("BAD_PLACEMENT", "A placement that is stored names what no node can be called: a defect."),
     ("BAD_TENANT", "The certificate names what no tenant can be called."),
@@ -121,6 +121,23 @@ const MEANINGS: [(&str, &str); 46] = [
     ),
     ("TOO_MANY_DOCUMENTS", "A call has more documents than it may."),
     ("ROLE_NOT_ALLOWED", "The caller's role may not make this call."),
+    (
+        "BAD_ID_TOKEN",
+        "The signed token is not good here: its issuer, audience, time, signature or form; the message names which.",
+    ),
+    (
+        "BAD_SIGN_ON",
+        "A sign-on of the web pages was not done: it is not this browser's, took too long, was done already, or the provider refuses it.",
+    ),
+    (
+        "ISSUER_AWAY",
+        "The OpenID provider does not answer, and its last keys are too old; other credentials are taken as ever.",
+    ),
+    (
+        "NO_GRANT",
+        "The token is good, but its holder has no usable name here, or nothing grants a role to them (`--oidc-grant`).",
+    ),
+    ("NO_SIGN_ON_STATE", "A sign-on of the web pages could not be begun or finished: a defect."),
     ("FOREIGN_TENANT", "The caller may act in its own tenant only."),
 ];
 

@@ -49,6 +49,7 @@ fn all() -> Lent {
     lend("RAIL_TEST_TYPESCRIPT", "TypeScript", tools::typescript().map(Into::into));
     lend("RAIL_TEST_UI_BUILD", "npm's packages for the web pages", tools::ui_build().map(Into::into));
     lend("RAIL_TEST_UI_VISIT", "npm's packages that visit the web pages", tools::ui_visit().map(Into::into));
+    lend("RAIL_TEST_OIDC", "npm's packages of an OpenID provider", tools::oidc().map(Into::into));
     lend("RAIL_TEST_CHROMIUM", "Chromium", tools::chromium().map(Into::into));
     lend("RAIL_TEST_PROMTOOL", "promtool", tools::promtool().map(Into::into));
     lend("RAIL_TEST_PROMETHEUS", "Prometheus", tools::prometheus().map(Into::into));
