@@ -7,7 +7,7 @@ use std::time::Duration;
 use proto_rpc::{Identity, Role};
 use serde_json::Value;
 
-use crate::verify::Claims;
+use crate::claims::Claims;
 
 /// Grants at most.
 pub const MAX_GRANTS: usize = 256;

@@ -9,10 +9,8 @@ use aws_lc_rs::signature::{
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
-use crate::verify::Refused;
+use crate::refused::{MAX_TOKEN, Refused};
 
-/// Bytes of a token at most: what fits into the head of a request that shows no certificate.
-pub const MAX_TOKEN: usize = proto_rpc::SignedToken::MAX_BYTES;
 /// Keys of a set at most.
 pub const MAX_KEYS: usize = 64;
 /// Bytes of a key's id at most.

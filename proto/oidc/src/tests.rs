@@ -15,9 +15,11 @@ use proptest::prelude::*;
 use proto_rpc::{Identity, Role};
 use serde_json::{Value, json};
 
+use crate::claims::Claims;
 use crate::grants::{Grant, GrantError, Policy};
-use crate::jose::{Keys, KeysError, MAX_TOKEN};
-use crate::verify::{Claims, Refused, verify};
+use crate::jose::{Keys, KeysError};
+use crate::refused::{MAX_TOKEN, Refused};
+use crate::verify::verify;
 use crate::{Document, DocumentError, code};
 
 mod documents;
