@@ -30,6 +30,8 @@ class AuditActor(TypedDict, total=False):
     requestId: str
     #: The trace's id; empty without one.
     traceId: str
+    #: For whom an OpenID provider has vouched: its issuer, a space, and the subject there; empty for other credentials.
+    oidcSubject: str
 
 
 class AuditChange(TypedDict, total=False):
