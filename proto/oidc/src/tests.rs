@@ -204,6 +204,7 @@ fn every_claim_that_decides_is_looked_at() {
         ("iat", Value::Null, Refused::Claim("iat")),
         ("iat", json!(NOW + 30), Refused::LongLived),
         ("cnf", json!({"jkt": "x"}), Refused::Bound),
+        ("events", json!({"http://schemas.openid.net/event/backchannel-logout": {}}), Refused::Type),
         ("sub", Value::Null, Refused::Claim("sub")),
         ("sub", json!(""), Refused::Claim("sub")),
         ("sub", json!("x".repeat(256)), Refused::Claim("sub")),

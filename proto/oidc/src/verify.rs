@@ -44,6 +44,10 @@ pub fn judge(all: Value, policy: &Policy, nonce: Option<&str>, now: SystemTime) 
     }
     check_audience(&all, policy)?;
     let (issued, expires) = check_times(&all, policy.skew.min(MAX_SKEW), now)?;
+    // An event of somebody's (RFC 8417), their logout among them, is not their word.
+    if all.get("events").is_some() {
+        return Err(Refused::Type);
+    }
     if all.get("cnf").is_some() {
         return Err(Refused::Bound);
     }
