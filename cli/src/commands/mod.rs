@@ -73,7 +73,7 @@ mod wait_for;
 mod watch;
 mod webhook;
 
-use std::time::Duration;
+use std::{cell::RefCell, time::Duration};
 
 use clap::CommandFactory as _;
 use proto_wire::v1;
@@ -115,10 +115,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         }
         _ => {}
     }
-    block_on(async {
-        sign_on::renew(cli, &Environment::of_process()).await?;
-        dispatch(cli).await
-    })
+    block_on(dispatch(cli))
 }
 
 /// `slurm place`, read alone ([`SlurmPlace::read_alone`]).
@@ -147,7 +144,9 @@ fn connect(cli: &Cli, env: &Environment) -> Result<Api, Error> {
 
 async fn dispatch(cli: &Cli) -> Result<(), Error> {
     let (env, command) = (Environment::of_process(), &cli.command);
-    let api = || connect(cli, &env);
+    // Only who needs the controller hears that there is no new token for it.
+    let ended = RefCell::new(sign_on::renew(cli, &env).await.err());
+    let api = || ended.take().map_or_else(|| connect(cli, &env), Err);
     match command {
         Command::Submit(args) => submit::run(args, api).await,
         Command::Alloc(args) => alloc::run(args, &cli.global, api).await,
