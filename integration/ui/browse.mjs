@@ -169,6 +169,48 @@ async function live(page) {
   check(took < 20_000, "a submitted job is seen without asking again");
 }
 
+/** All that pages follow comes by one connection; when it is lost, the next one goes on behind what was seen last. */
+async function oneStream(browser) {
+  const page = await open(browser, admin, { refusals: [503] });
+  const asked = [];
+  page.on("request", (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pathname.endsWith(":watch")) faults.push(`a watch of its own: ${pathname}`);
+    if (pathname === "/ui/events") asked.push({ kinds: searchParams.get("kinds"), fresh: searchParams.get("fresh"), last: request.headers()["last-event-id"] });
+  });
+  await visit(page, "queue");
+  await page.waitForFunction(() => !/asking for/.test(document.querySelector("main").textContent));
+  check(asked.length > 0 && asked.at(-1).kinds.includes("jobs") && asked.at(-1).kinds.includes("reservations"), `a page follows all it shows by one stream: ${JSON.stringify(asked)}`);
+  // Another page wants more: what was followed goes on, what is new comes whole.
+  await page.click('nav a[href="/ui/doctor"]');
+  await page.waitForFunction(() => document.querySelector("main h1")?.textContent === "Doctor" && !/asking for/.test(document.querySelector("main").textContent));
+  const more = asked.at(-1);
+  check(/^\d+\.\d+$/.test(more.last ?? "") && more.kinds.includes("jobs") && more.kinds.includes("nodes") && more.fresh === "nodes", `it goes on and takes in more: ${JSON.stringify(more)}`);
+  await page.context().close();
+}
+
+/** A rollout that somebody begins, or a tenant, is seen without asking again and again. */
+async function signalled(page) {
+  await visit(page, "tenants");
+  const name = `t${Date.now().toString(36)}`;
+  const took = await page.evaluate(
+    async ({ name, token }) => {
+      const begin = performance.now();
+      const shown = new Promise((resolve) => {
+        const search = () => document.querySelector("main").textContent.includes(name) && resolve(performance.now() - begin);
+        new MutationObserver(search).observe(document.querySelector("main"), { childList: true, subtree: true, characterData: true });
+      });
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      const answer = await fetch("/v1/tenants", { method: "POST", headers, body: JSON.stringify({ metadata: { name }, spec: { quota: { gpus: 1 } } }) });
+      if (!answer.ok) throw new Error(await answer.text());
+      return Promise.race([shown, new Promise((resolve) => setTimeout(() => resolve(Infinity), 50_000))]);
+    },
+    { name, token: admin },
+  );
+  console.log(`measured: a new tenant is seen ${took.toFixed(0)} ms after it was asked for`);
+  check(took < 50_000, "a new tenant is seen before it would be asked for again");
+}
+
 async function keys(page) {
   await visit(page, "fabric");
   await page.keyboard.press("g");
@@ -241,7 +283,7 @@ async function pretend(page, call, make) {
       window.fetch = (target, options) => {
         if (!String(target).includes(call)) return real(target, options);
         // A stream that goes on behind the first one has nothing to say.
-        if (!once && call.includes("watch")) return new Promise(() => undefined);
+        if (!once && call.includes("events")) return new Promise(() => undefined);
         once = false;
         window.answered = performance.now();
         return Promise.resolve(new Response(told));
@@ -300,15 +342,15 @@ async function large(browser) {
 /** 10,000 jobs, told by the test in place of the controller. */
 async function manyJobs(browser) {
   const page = await open(browser, admin, { bypassCSP: true });
-  await pretend(page, "/v1/jobs:watch", () => {
+  await pretend(page, "/ui/events", () => {
     const phases = ["PENDING", "RUNNING", "COMPLETED", "FAILED"];
     const job = (at) => ({
       metadata: { name: `job-${at}`, tenant: `t${at % 20}`, uid: `u${at}`, resourceVersion: String(at + 1) },
       spec: { gang: { nodes: 1 + (at % 64), gpusPerNode: 8 } },
       status: { phase: phases[at % 4], submitTime: new Date(1.7e12 + at * 1000).toISOString(), reasons: [{ code: "GangCapacity", message: `${at} nodes more must become free` }] },
     });
-    const lines = Array.from({ length: 10_000 }, (_, at) => ({ type: "PUT", revision: String(at + 1), job: job(at) }));
-    return [...lines, { type: "SYNCED", revision: "10001" }].map((one) => `${JSON.stringify(one)}\n`).join("");
+    const events = Array.from({ length: 10_000 }, (_, at) => ["jobs", { type: "PUT", revision: String(at + 1), job: job(at) }]);
+    return [...events, ["synced", { kinds: ["jobs"] }]].map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`).join("");
   });
   const first = await shown(page, "jobs", 'document.querySelector(".bar [role=status]")?.textContent === "10,000 jobs"');
   const frames = await page.evaluate(async () => {
@@ -342,6 +384,8 @@ try {
   const page = await open(browser, admin);
   await deepLinks(page);
   await live(page);
+  await signalled(page);
+  await oneStream(browser);
   await keys(page);
   await asViewer(browser);
   await large(browser);

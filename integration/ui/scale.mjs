@@ -66,21 +66,22 @@ function answer(request, response, large, churn) {
     if (request.headers["if-none-match"] === large.tag) return response.writeHead(304).end();
     return send("application/octet-stream", large.bytes, { etag: large.tag, "cache-control": "no-store" });
   }
-  if (path.startsWith("/ui")) return send("text/html; charset=utf-8", readFileSync(join(ASSETS, "index.html")));
-  if (path === "/v1/whoami") return json({ identity: "admin/root", user: "root", role: "ADMIN", mayCall: [] });
-  if (path === "/v1/health") return json({ nodesReady: PODS * NODES, nodesTotal: PODS * NODES });
-  if (path === "/v1/rails") return json({ rails: Array.from({ length: RAILS }, (_, rail) => ({ rail, nodes: PODS * NODES, nodesUp: PODS * NODES, leaves: [] })) });
-  if (path === "/v1/jobs:watch") {
-    response.writeHead(200, { "content-type": "application/x-ndjson" });
-    const put = (one, revision) => `${JSON.stringify({ type: "PUT", revision: String(revision), job: one })}\n`;
-    response.write(Array.from({ length: JOBS }, (_, at) => put(job(at), at + 1)).join(""));
-    response.write(`${JSON.stringify({ type: "SYNCED", revision: String(JOBS + 1) })}\n`);
+  if (path === "/ui/events") {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const put = (one, revision) => `id: ${revision}.1\nevent: jobs\ndata: ${JSON.stringify({ type: "PUT", revision: String(revision), job: one })}\n\n`;
+    const kinds = new URL(request.url, "https://localhost").searchParams.get("kinds").split(",");
+    if (kinds.includes("jobs")) response.write(Array.from({ length: JOBS }, (_, at) => put(job(at), at + 1)).join(""));
+    response.write(`id: ${JOBS + 1}.0\nevent: synced\ndata: ${JSON.stringify({ kinds })}\n\n`);
     let revision = JOBS + 1;
     const timer = setInterval(() => {
       for (let at = 0; at < churn() / 10; at += 1) response.write(put(job((revision * 7919) % JOBS, "RUNNING"), (revision += 1)));
     }, 100);
     return response.on("close", () => clearInterval(timer));
   }
+  if (path.startsWith("/ui")) return send("text/html; charset=utf-8", readFileSync(join(ASSETS, "index.html")));
+  if (path === "/v1/whoami") return json({ identity: "admin/root", user: "root", role: "ADMIN", mayCall: [] });
+  if (path === "/v1/health") return json({ nodesReady: PODS * NODES, nodesTotal: PODS * NODES });
+  if (path === "/v1/rails") return json({ rails: Array.from({ length: RAILS }, (_, rail) => ({ rail, nodes: PODS * NODES, nodesUp: PODS * NODES, leaves: [] })) });
   return response.writeHead(404, { "content-type": "application/json" }).end(JSON.stringify({ error: { code: 404, message: `no ${path}`, status: "NOT_FOUND" } }));
 }
 

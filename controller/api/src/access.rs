@@ -48,7 +48,7 @@ pub(crate) fn refuses(revocations: &Revocations, peer: &PeerInfo) -> bool {
 }
 
 /// The error for a stream that is open when the token of its caller ends.
-fn over(identity: &Identity) -> RpcError {
+fn expired(identity: &Identity) -> RpcError {
     let text = format!("the token of {identity} has expired; show a new one");
     RpcError::new(ErrorClass::Unauthenticated, "TOKEN_EXPIRED", text)
 }
@@ -70,8 +70,31 @@ async fn after(left: Option<Duration>) {
     }
 }
 
-/// Ends a stream with the reason once its caller is revoked (by the certificate that it showed, or else by the time
-/// at which its token was looked at), its token ends, or its tenant is deleted.
+/// Ends once a caller that was let in must not stay, and says why: it is revoked (by the certificate that it showed, or else by the time at
+/// which its token was looked at), its token ends, or its tenant is deleted.
+pub(crate) fn over(
+    handle: &Handle,
+    identity: Identity,
+    peer: Option<&PeerInfo>,
+    span: Span,
+) -> impl Future<Output = RpcError> + Send + use<> {
+    let certificate = peer.and_then(|peer| peer.certificate.clone());
+    let (whose, caller) = (identity.clone(), identity.clone());
+    let revoked = handle.revoked().clone().until(move |now| match &certificate {
+        Some(certificate) => now.refuses(&whose, certificate),
+        None => now.refuses_since(&whose, span.since),
+    });
+    let left = handle.tenancies().clone().until_gone(caller);
+    async move {
+        tokio::select! {
+            () = revoked => refusal(&identity),
+            () = left => gone(&identity),
+            () = after(span.left) => expired(&identity),
+        }
+    }
+}
+
+/// Ends a stream with the reason once its caller must not stay.
 pub(crate) fn bounded(
     response: Response,
     handle: &Handle,
@@ -80,21 +103,8 @@ pub(crate) fn bounded(
     span: Span,
     place: Option<StreamPlace>,
 ) -> Response {
-    let certificate = peer.and_then(|peer| peer.certificate.clone());
-    let (whose, caller) = (identity.clone(), identity.clone());
-    let revoked = handle.revoked().clone().until(move |now| match &certificate {
-        Some(certificate) => now.refuses(&whose, certificate),
-        None => now.refuses_since(&whose, span.since),
-    });
-    let left = handle.tenancies().clone().until_gone(caller);
-    let ended = async move {
-        tokio::select! {
-            () = revoked => Status::from(refusal(&identity)),
-            () = left => Status::from(gone(&identity)),
-            () = after(span.left) => Status::from(over(&identity)),
-        }
-    };
-    let over = Some(Box::pin(ended) as Pin<Box<_>>);
+    let over = over(handle, identity, peer, span);
+    let over = Some(Box::pin(async move { Status::from(over.await) }) as Pin<Box<_>>);
     response.map(|inner| Body::new(Bounded { inner, over, _place: place }))
 }
 

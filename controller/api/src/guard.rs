@@ -34,6 +34,7 @@ use crate::{
     access::{self, Span},
     authz::{Rpc, authorise},
     fair::{FairLimits, Gate, Seat, StreamPlace},
+    feed::metrics::FeedMetrics,
     sign_on::{NotTaken, SignOn, SignOnOptions, Vouched},
     switch::series::SwitchSeries,
 };
@@ -91,12 +92,14 @@ pub struct ApiMetrics {
     gate: Gate,
     pub(crate) layers: CallLayers,
     pub(crate) switches: SwitchSeries,
+    pub(crate) feed: FeedMetrics,
     oidc_fetches: CounterBy<1>,
     sign_on: Option<SignOn>,
 }
 
 impl ApiMetrics {
-    /// Registers `rail_refusals_total{rpc,role,reason}`, what [`CallLayers`] counts, and what ports of switches count.
+    /// Registers `rail_refusals_total{rpc,role,reason}`, what [`CallLayers`] counts, what ports of switches count, and what pages' streams
+    /// count.
     #[must_use]
     pub fn new(metrics: &Metrics, limits: FairLimits) -> Self {
         let refusals = metrics.counter_by(
@@ -112,7 +115,8 @@ impl ApiMetrics {
             ["outcome"],
         );
         let switches = SwitchSeries::new(metrics);
-        Self { refusals, gate, layers, switches, oidc_fetches, sign_on: None }
+        let feed = FeedMetrics::new(metrics);
+        Self { refusals, gate, layers, switches, feed, oidc_fetches, sign_on: None }
     }
 
     /// Takes tokens of an OpenID provider too, whose keys are fetched until `stop`.
@@ -350,13 +354,17 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
             if !rpc.is_stream() {
                 return response;
             }
-            let now = time_of(guard.shared.handle.now());
-            let left = until.map(|until| until.duration_since(now).unwrap_or_default());
-            let span = Span { since, left };
+            let span = span_of(&guard.shared.handle, since, until);
             access::bounded(response, &guard.shared.handle, identity, peer.as_ref(), span, place)
         }
         Err(error) => router::refuse(true, &error),
     }
+}
+
+/// How long what somebody has shown counts from now on: it was looked at then, and is good until then.
+pub(crate) fn span_of(handle: &Handle, since: SystemTime, until: Option<SystemTime>) -> Span {
+    let now = time_of(handle.now());
+    Span { since, left: until.map(|until| until.duration_since(now).unwrap_or_default()) }
 }
 
 /// A time of the loop's clock.

@@ -497,7 +497,11 @@ impl JobService for Jobs {
     }
 }
 
-fn job_event(
+/// What a change of a job is to its reader; nothing for a key other than `exact`.
+///
+/// # Errors
+/// The stored value cannot be read.
+pub(crate) fn job_event(
     change: &Change,
     exact: Option<&[u8]>,
     reader: &Reader,

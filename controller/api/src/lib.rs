@@ -18,6 +18,7 @@ mod explain;
 mod fabric;
 pub mod fair;
 mod fault;
+mod feed;
 mod guard;
 pub mod handshake;
 mod health;

@@ -60,7 +60,11 @@ impl Nodes {
     }
 }
 
-async fn complete(
+/// Adds what the store does not hold: the last heartbeat, and what jobs hold; as a tenant may see it.
+///
+/// # Errors
+/// The loop is too busy, or ending.
+pub(crate) async fn complete(
     context: &Context,
     mut nodes: Vec<v1::Node>,
     only: Option<TenantName>,
@@ -238,7 +242,11 @@ impl NodeService for Nodes {
     }
 }
 
-async fn node_event(
+/// What a change of a server is to a tenant, or to an administrator.
+///
+/// # Errors
+/// The stored value cannot be read, or the loop does not answer.
+pub(crate) async fn node_event(
     context: Context,
     only: Option<TenantName>,
     change: Change,
@@ -261,6 +269,11 @@ async fn node_event(
         Change::Synced(revision) => (Type::Synced, None, revision),
     };
     Ok(Some(v1::NodeEvent { r#type: kind.into(), node, revision }))
+}
+
+/// The event of a server that is there.
+pub(crate) fn put_event(node: v1::Node, revision: u64) -> v1::NodeEvent {
+    v1::NodeEvent { r#type: v1::node_event::Type::Put.into(), node: Some(node), revision }
 }
 
 fn named_by(key: &[u8]) -> v1::Node {

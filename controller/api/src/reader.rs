@@ -8,6 +8,13 @@ use proto_wire::v1::{self, job_spec::Work};
 
 use crate::{changes, fault, guard::Caller, views};
 
+/// What a reader sees of a thing: readers with equal views see the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct View {
+    only: Option<TenantName>,
+    whole: bool,
+}
+
 /// Somebody who reads an answer, with what of it they may see.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
@@ -32,6 +39,16 @@ impl Reader {
     /// The tenant that they are of; none for administrators.
     pub(crate) fn tenant(&self) -> Option<&TenantName> {
         self.only.as_ref()
+    }
+
+    /// What they see of a job that belongs to somebody.
+    pub(crate) fn view(&self, owner: Option<&v1::Submitter>) -> View {
+        View { only: self.only.clone(), whole: self.may_change(owner) }
+    }
+
+    /// What they see of what belongs to nobody.
+    pub(crate) fn view_without_owner(&self) -> View {
+        View { only: self.only.clone(), whole: false }
     }
 
     /// Whether they may change what belongs to somebody: then they see all of it.

@@ -120,7 +120,7 @@ impl Api {
         routes.add_service(health_service.max_decoding_message_size(MAX_MESSAGE_BYTES));
         let grpc = routes.routes().into_axum_router().reset_fallback().merge(reflection()?);
         let grpc = grpc.layer(from_fn_with_state(guard, at_the_door));
-        let rest = rest::router(grpc.clone(), context);
+        let rest = rest::router(grpc.clone(), context, &metrics.feed);
         let api = Self { router: router::merge(Routes::from(grpc), rest, &metrics.layers), health };
         api.set_serving(true).await;
         Ok(api)

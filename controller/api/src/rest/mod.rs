@@ -1,6 +1,7 @@
 //! REST under /v1: the canonical JSON mapping of the same services, driven by one table of routes.
 
 mod allowed;
+mod events;
 mod examples;
 mod links;
 mod login;
@@ -35,6 +36,7 @@ use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use crate::{
     authz::Rpc,
     context::Context,
+    feed::metrics::FeedMetrics,
     rest::{
         allowed::not_allowed,
         routes::{Body as RouteBody, OPENAPI, ROUTES, Route},
@@ -57,7 +59,7 @@ struct Rest {
 }
 
 /// The routes over a gRPC router that has its door already.
-pub fn router(grpc: Router, context: Context) -> Router {
+pub(crate) fn router(grpc: Router, context: Context, metrics: &FeedMetrics) -> Router {
     // Several routes may share a path, each with its own name for what the path carries; the table knows which.
     let mounts: BTreeSet<String> = ROUTES.iter().map(|route| plain(route.mount())).collect();
     let mut router = Router::new().route(OPENAPI, any(describe));
@@ -66,6 +68,7 @@ pub fn router(grpc: Router, context: Context) -> Router {
     }
     router =
         router.merge(ui::router()).merge(map::router(context.clone())).merge(login::router(context.clone()));
+    router = router.merge(events::router(context.clone(), metrics));
     router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, context, document: Arc::default() })
 }
 

@@ -15,6 +15,7 @@ mod claims;
 mod deleted;
 mod disk;
 mod documents;
+mod events;
 mod fair;
 mod foreign;
 mod http;

@@ -1,17 +1,16 @@
-// What is watched: rows that follow the controller by one stream each, and are drawn at most once a frame by whoever shows them.
+// What is followed: rows that come by the tab's one stream, and are drawn at most once a frame by whoever shows them; and answers that are
+// asked for again when it says that they are others.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { Client, Job, Node, Watch } from "../../../../cli/clients/typescript/src/index.js";
+import type { Job, Node } from "../../../../cli/clients/typescript/src/index.js";
+import type { Session } from "./session.js";
+import { Stream, type Kind } from "./stream.js";
 
-/** How long a watch that has failed waits before it begins again, in milliseconds: at first, and at most; half of it is by chance. */
-const FIRST = 500;
-const LONGEST = 15_000;
 /** How long rows are followed that nobody shows any more, in milliseconds. */
 const LINGER = 20_000;
 
 interface Event {
   type?: string;
-  revision?: string;
 }
 
 interface Row {
@@ -39,14 +38,15 @@ export class Live<T extends Row> {
   /** Those who are called too, but for whom alone nothing is followed. */
   private readonly beside = new Set<() => void>();
   private readonly noted = new Set<Noted<T>>();
-  private watch: Watch<Event> | undefined;
+  /** Rows that come anew; they are shown when all of them have come. */
+  private coming: Map<string, T> | undefined;
   private drawn = false;
-  private following = false;
-  private ended = false;
+  private leave: (() => void) | undefined;
   private ending: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
-    private readonly open: () => Watch<Event>,
+    private readonly stream: Stream,
+    private readonly kind: Kind,
     private readonly pick: (event: Event) => T | undefined,
   ) {}
 
@@ -54,7 +54,16 @@ export class Live<T extends Row> {
   subscribe(shown: () => void): () => void {
     this.shown.add(shown);
     clearTimeout(this.ending);
-    if (!this.following) void this.follow();
+    this.leave ??= this.stream.join(this.kind, {
+      begin: () => (this.coming = new Map()),
+      event: (event) => this.take(event as Event),
+      synced: () => this.synchronise(),
+      trouble: (why) => {
+        if (this.trouble === why) return;
+        this.trouble = why;
+        this.changed();
+      },
+    });
     return () => {
       this.shown.delete(shown);
       // The next page may show the same rows.
@@ -77,8 +86,10 @@ export class Live<T extends Row> {
   /** Follows nothing any more. */
   end(): void {
     clearTimeout(this.ending);
-    this.ended = true;
-    this.watch?.close();
+    this.leave?.();
+    this.leave = undefined;
+    this.trouble = "";
+    this.changed();
   }
 
   private changed(): void {
@@ -94,70 +105,53 @@ export class Live<T extends Row> {
     else requestAnimationFrame(draw);
   }
 
-  private async follow(): Promise<void> {
-    let wait = FIRST;
-    [this.following, this.ended] = [true, false];
-    while (!this.ended) {
-      const watch = this.open();
-      this.watch = watch;
-      try {
-        await this.take(watch, () => (wait = FIRST));
-      } catch (error) {
-        this.trouble = error instanceof Error ? error.message : String(error);
-      }
-      if (this.ended) break;
-      this.changed();
-      await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random() / 2)));
-      wait = Math.min(wait * 2, LONGEST);
-    }
-    this.following = false;
-    this.trouble = "";
+  private synchronise(): void {
+    this.rows = this.coming ?? this.rows;
+    this.coming = undefined;
+    this.synced = true;
+    for (const one of this.noted) one(undefined, undefined);
     this.changed();
-    if (this.shown.size) void this.follow();
   }
 
-  private async take(watch: Watch<Event>, well: () => void): Promise<void> {
+  private take(event: Event): void {
+    const row = this.pick(event);
+    if (!row) return;
     // What is there comes first; until all of it has come, what was shown stays, and nothing is drawn.
-    const rows = new Map<string, T>();
-    for await (const event of watch) {
-      const row = this.pick(event);
-      const key = row ? keyOf(row) : "";
-      const was = rows.get(key);
-      const now = event.type === "DELETE" ? undefined : row;
-      if (event.type === "SYNCED") {
-        well();
-        this.trouble = "";
-        this.rows = rows;
-        this.synced = true;
-        for (const one of this.noted) one(undefined, undefined);
-      } else if (row) {
-        if (now) rows.set(key, now);
-        else rows.delete(key);
-        if (rows === this.rows && (was || now)) for (const one of this.noted) one(was, now);
-      }
-      if (rows === this.rows) this.changed();
-    }
+    const rows = this.coming ?? this.rows;
+    const key = keyOf(row);
+    const was = rows.get(key);
+    const now = event.type === "DELETE" ? undefined : row;
+    if (now) rows.set(key, now);
+    else rows.delete(key);
+    if (this.coming) return;
+    if (was || now) for (const one of this.noted) one(was, now);
+    this.changed();
   }
 }
 
-/** The live rows of a session. */
+/** What is live in a session. */
 export interface Lives {
   jobs: Live<Job>;
   nodes: Live<Node>;
+  stream: Stream;
 }
 
-/** The watches of a client; none is begun before somebody shows its rows. */
-export function lives(client: Client): Lives {
+/** The live rows of a session; none come before somebody shows them. */
+export function lives(session: Session): Lives {
+  const stream = new Stream(session.events);
   return {
-    jobs: new Live<Job>(
-      () => client.jobs.watch() as Watch<Event>,
-      (event) => (event as { job?: Job }).job,
-    ),
-    nodes: new Live<Node>(
-      () => client.nodes.watch() as Watch<Event>,
-      (event) => (event as { node?: Node }).node,
-    ),
+    jobs: new Live<Job>(stream, "jobs", (event) => (event as { job?: Job }).job),
+    nodes: new Live<Node>(stream, "nodes", (event) => (event as { node?: Node }).node),
+    stream,
   };
+}
+
+/** Calls somebody when things of these kinds have changed, and when the stream has begun: what came before it is asked for once. */
+export function useChanges(stream: Stream, kinds: readonly Kind[], called: () => void): void {
+  useEffect(() => {
+    const leave = kinds.map((kind) => stream.join(kind, { event: called, synced: called }));
+    return () => leave.forEach((one) => one());
+  }, [stream, called, kinds.join()]);
 }
 
 /** Draws again after each change of live rows, if it `follows` them; gives how many there were. */

@@ -201,7 +201,7 @@ function Health({ session }: { session: Session }) {
 }
 
 /** The rows that a page is drawn from. */
-const DRAWN: Record<string, keyof Lives> = { jobs: "jobs", queue: "jobs", doctor: "nodes" };
+const DRAWN: Record<string, "jobs" | "nodes"> = { jobs: "jobs", queue: "jobs", doctor: "nodes" };
 
 /** What is amiss with the stream that the page is drawn from. */
 function Trouble({ page, live }: { page: string; live: Lives }) {
@@ -240,7 +240,7 @@ function Page({ page, rest, ...props }: PageProps & { page: string; rest: string
 
 function Frame({ session }: { session: Session }) {
   const { page, rest } = useRoute();
-  const live = useMemo(() => lives(session.client), [session]);
+  const live = useMemo(() => lives(session), [session]);
   useEffect(
     () => () => {
       live.jobs.end();

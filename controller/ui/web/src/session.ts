@@ -18,12 +18,16 @@ export interface Session {
   may(call: string): boolean;
   /** The fabric for its map, and its tag; undefined if that is `known` already. Throws ApiError. */
   map(known: string, signal: AbortSignal): Promise<{ bytes: ArrayBuffer; tag: string } | undefined>;
+  /** The stream of what pages follow; see Stream. Throws ApiError. */
+  events(query: string, last: string, signal: AbortSignal): Promise<Response>;
   /** Calls somebody, once, when the controller no longer knows who this is, with the reason. */
   onRefused(refused: (why: string) => void): void;
 }
 
 /** Where the fabric is for its map, and how long an answer may take, in milliseconds. */
 const MAP = "/ui/map";
+/** Where the stream is. */
+const EVENTS = "/ui/events";
 const PATIENCE = 30_000;
 /** How old an answer may be that came before somebody wanted it, in milliseconds. */
 const FRESH = 2000;
@@ -68,11 +72,17 @@ async function begin(token: string | undefined): Promise<Session> {
     return answer;
   };
   const client = new Client({ token, transport });
-  const ask = async (known: string, signal: AbortSignal) => {
-    const headers: Record<string, string> = { "if-none-match": known };
+  const get = (target: string, headers: Record<string, string>, signal: AbortSignal) => {
     if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
-    const sent = { method: "GET", headers, signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]), reuse: true };
-    const answer = await transport(location.origin, MAP, sent);
+    return transport(location.origin, target, { method: "GET", headers, signal, reuse: true });
+  };
+  const events: Session["events"] = async (query, last, signal) => {
+    const answer = await get(`${EVENTS}?${query}`, last ? { "last-event-id": last } : {}, signal);
+    if (!answer.ok) throw ofAnswer(readable(await answer.text()), answer.status, "");
+    return answer;
+  };
+  const ask = async (known: string, signal: AbortSignal) => {
+    const answer = await get(MAP, { "if-none-match": known }, AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]));
     if (answer.status === 304) return undefined;
     if (!answer.ok) throw ofAnswer(readable(await answer.text()), answer.status, "");
     return { bytes: await answer.arrayBuffer(), tag: answer.headers.get("etag") ?? "" };
@@ -96,7 +106,7 @@ async function begin(token: string | undefined): Promise<Session> {
   });
   if (!onFabric()) drop();
   const calls = new Set(who.mayCall ?? []);
-  return { client, who, map, token: token !== undefined, may: (call) => calls.has(`/rail.v1.${call}`), onRefused: (call) => (refused = call) };
+  return { client, who, map, events, token: token !== undefined, may: (call) => calls.has(`/rail.v1.${call}`), onRefused: (call) => (refused = call) };
 }
 
 /** The token that this tab has. */

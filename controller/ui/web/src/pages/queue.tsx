@@ -1,8 +1,8 @@
 // The plan of the queue over time, the order of what waits with its reasons, and reservations.
 
-import { useMemo } from "preact/hooks";
+import { useCallback, useMemo } from "preact/hooks";
 import type { Job, QueueOrder, QueueStanding, Reservation } from "../../../../../cli/clients/typescript/src/index.js";
-import { useAsked, useLive } from "../live.js";
+import { useAsked, useChanges, useLive } from "../live.js";
 import type { PageProps } from "../page.js";
 import { Fault, instant, lasting, many, Mark, Panel, span, Table, Time } from "../parts.js";
 import { jobPage } from "../route.js";
@@ -163,6 +163,9 @@ function Reservations({ of, error }: { of: Reservation[]; error: Error | undefin
   );
 }
 
+/** What the page asks for again when the stream says that it has changed. */
+const KINDS = ["reservations"] as const;
+
 /** The page. */
 export function QueuePage({ session, live }: PageProps) {
   const version = useLive(live.jobs);
@@ -170,7 +173,9 @@ export function QueuePage({ session, live }: PageProps) {
   const order = useAsked((signal) => client.queues.getOrder({ signal }), [session], 3000);
   // When a job will start is told to who asks, not by the stream.
   const waiting = useAsked((signal) => client.jobs.listAll({ phases: ["PENDING"], signal }).all(), [session], 5000);
-  const reservations = useAsked((signal) => client.reservations.list({ signal }), [session], 10_000);
+  const reservations = useAsked((signal) => client.reservations.list({ signal }), [session], () => (live.stream.well ? 60_000 : 10_000));
+  const soon = useCallback(() => reservations.soon(1000), [reservations.soon]);
+  useChanges(live.stream, KINDS, soon);
   const now = Date.now();
   const all = useMemo(() => bars(live.jobs.rows.values(), waiting.value ?? [], reservations.value?.reservations ?? [], order.value, now), [version, waiting.value, reservations.value, order.value]);
   return (

@@ -1,13 +1,23 @@
 // Profiles on their way to NICs and switches: stages, the canary, what differs, what a change would touch; pause, go on, take back.
 
-import { useState } from "preact/hooks";
+import { useCallback, useRef, useState } from "preact/hooks";
 import { unified } from "../../../../../cli/clients/typescript/src/diff.js";
 import type { GetQosResponse, QosPlan, SwitchPlan, SwitchRollout } from "../../../../../cli/clients/typescript/src/index.js";
-import { useAsked } from "../live.js";
+import { useAsked, useChanges } from "../live.js";
 import type { PageProps } from "../page.js";
 import { Act, Fact, Fault, lasting, many, Mark, Meter, Panel, Reasons, span, Table, Time } from "../parts.js";
 import { nodePage } from "../route.js";
 import type { Session } from "../session.js";
+
+/**
+ * Asked for so often while one is under way, whose steps only agents know, or where the stream does not say when something has changed; else;
+ * and how soon after the last time when it says so. In milliseconds.
+ */
+const OFTEN = 2000;
+const SELDOM = 30_000;
+const AT_ONCE = 250;
+const KINDS = ["rollouts"] as const;
+const NONE = [] as const;
 
 const STATES: Record<string, string> = { UNDER_WAY: "go", DONE: "ok", PAUSED: "warn", CANCELLED: "off" };
 
@@ -304,9 +314,17 @@ function Switches({ session, of, error, again }: { session: Session; of: SwitchR
 }
 
 /** The page. */
-export function RolloutsPage({ session }: PageProps) {
-  const nics = useAsked((signal) => session.client.qos.get({ signal }), [session], 2000);
-  const switches = useAsked((signal) => session.client.switches.getRollout({ signal }), [session], 2000);
+export function RolloutsPage({ session, live }: PageProps) {
+  const under = useRef([false, false]);
+  const every = (at: number) => () => (live.stream.well && !under.current[at] ? SELDOM : OFTEN);
+  const nics = useAsked((signal) => session.client.qos.get({ signal }), [session], every(0));
+  const switches = useAsked((signal) => session.client.switches.getRollout({ signal }), [session], every(1));
+  under.current = [nics.value?.state === "UNDER_WAY", switches.value?.state === "UNDER_WAY"];
+  const soon = useCallback(() => {
+    nics.soon(AT_ONCE);
+    switches.soon(AT_ONCE);
+  }, [nics.soon, switches.soon]);
+  useChanges(live.stream, session.may("QosService/GetQos") ? KINDS : NONE, soon);
   return (
     <div class="page">
       <div class="bar">

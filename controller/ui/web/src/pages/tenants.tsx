@@ -1,9 +1,16 @@
 // Tenants: what each may have, what it holds, and how its use of late stands to its weight.
 
-import { useAsked } from "../live.js";
+import { useCallback } from "preact/hooks";
+import { useAsked, useChanges } from "../live.js";
 import type { PageProps } from "../page.js";
 import { bytes, Fault, Meter, Panel, span, lasting, Table } from "../parts.js";
 import type { Shape } from "../../../../../cli/clients/typescript/src/index.js";
+
+/** Asked for so often where the stream does not say when something has changed, and where it does; and how soon after the last time then. */
+const OFTEN = 5000;
+const SELDOM = 60_000;
+const AT_ONCE = 1000;
+const KINDS = ["tenants"] as const;
 
 function shape(of: Shape | undefined): string {
   const words = [of?.pods && `${of.pods} pods`, of?.nodes && `${of.nodes} nodes`, of?.gpus && `${of.gpus} GPUs`].filter(Boolean);
@@ -11,10 +18,16 @@ function shape(of: Shape | undefined): string {
 }
 
 /** The page. */
-export function TenantsPage({ session }: PageProps) {
+export function TenantsPage({ session, live }: PageProps) {
   const { client } = session;
-  const tenants = useAsked((signal) => client.tenants.listAll({ signal }).all(), [session], 5000);
-  const shares = useAsked((signal) => client.queues.listShares({ signal }), [session], 5000);
+  const every = () => (live.stream.well ? SELDOM : OFTEN);
+  const tenants = useAsked((signal) => client.tenants.listAll({ signal }).all(), [session], every);
+  const shares = useAsked((signal) => client.queues.listShares({ signal }), [session], every);
+  const soon = useCallback(() => {
+    tenants.soon(AT_ONCE);
+    shares.soon(OFTEN);
+  }, [tenants.soon, shares.soon]);
+  useChanges(live.stream, KINDS, soon);
   return (
     <div class="page">
       <div class="bar">
