@@ -1,5 +1,8 @@
 //! Row O2: usage records of simulated clusters whose controllers, agents and servers die at any moment, beside what the simulator saw itself.
 //! Row P2, an upgrade under load, is in `upgrade`.
+//! Row U3: what open pages cost (`streams`).
+
+mod streams;
 
 use std::time::Instant;
 
@@ -15,7 +18,7 @@ use crate::{
 type Measure = fn(&Row<'_>, bool) -> Result<(), String>;
 
 /// All rows with what measures each.
-pub const ROWS: [(&str, Measure); 2] = [("O2", usage), ("P2", upgrade::measure)];
+pub const ROWS: [(&str, Measure); 3] = [("O2", usage), ("P2", upgrade::measure), ("U3", streams::measure)];
 
 /// Jobs that are submitted, and in a quick run.
 const JOBS: u64 = 10_000;

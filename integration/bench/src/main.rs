@@ -73,7 +73,7 @@ enum Bench {
     },
     /// Class of service: what verdict and plan of a port find, name and mend, how fast, and what an end in the middle leaves.
     Qos(Options),
-    /// What users and operators see: whether usage records say what was, and what an upgrade under load costs them.
+    /// What users and operators see: whether usage records say what was, what open pages cost, and what an upgrade under load does.
     Faces(Options),
     /// Switches: what a check of both ends catches, the proof against deadlocks, paths of flows, and what large fabrics cost.
     Fabric(Options),

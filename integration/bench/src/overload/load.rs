@@ -7,11 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http_body_util::BodyExt as _;
 use proto_rpc::{Client, ClientOptions, CredentialFiles, Credentials, Endpoint};
 use proto_wire::v1::{
     self, health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
 };
 use tokio::{task::JoinSet, time};
+use tonic::codegen::{Service as _, http::Request};
 
 /// Handshakes under way at a time.
 const DIALS: usize = 16;
@@ -31,6 +33,8 @@ pub enum Kind {
     Reset,
     /// Lists of jobs, so many per second.
     Greedy,
+    /// Streams of pages that read all that comes.
+    Pages,
 }
 
 /// One load process: says `ready` when its load is there, and ends when its standard input does.
@@ -126,12 +130,12 @@ impl Load {
     async fn begin(&self, caller: Arc<Caller>) -> Result<JoinSet<()>, String> {
         let mut load = JoinSet::new();
         match self.kind {
-            Kind::Idle | Kind::Slow => {
-                let slow = self.kind == Kind::Slow;
+            Kind::Idle | Kind::Slow | Kind::Pages => {
+                let kind = self.kind;
                 let mut dials = JoinSet::new();
                 for number in 0..self.count {
                     let caller = Arc::clone(&caller);
-                    dials.spawn(async move { if slow { watch(&caller).await } else { idle(&caller).await } });
+                    dials.spawn(async move { OpenConnections::open(kind, &caller).await });
                     if dials.len() >= DIALS || number + 1 == self.count {
                         while dials.len() >= DIALS || (number + 1 == self.count && !dials.is_empty()) {
                             let held = dials.join_next().await.ok_or("no dial")?.map_err(text)??;
@@ -160,9 +164,18 @@ impl Load {
 enum OpenConnections {
     Idle(Client),
     Watch(tonic::Streaming<v1::JobEvent>),
+    Page(tonic::body::Body),
 }
 
 impl OpenConnections {
+    async fn open(kind: Kind, caller: &Caller) -> Result<Self, String> {
+        match kind {
+            Kind::Slow => watch(caller).await,
+            Kind::Pages => Ok(Self::Page(page(&caller.client()?).await?)),
+            Kind::Idle | Kind::Reset | Kind::Greedy => idle(caller).await,
+        }
+    }
+
     async fn hold(self) {
         match self {
             OpenConnections::Idle(client) => {
@@ -175,8 +188,27 @@ impl OpenConnections {
                 }
                 std::future::pending::<()>().await;
             }
+            OpenConnections::Page(mut body) => {
+                while let Some(Ok(_)) = body.frame().await {}
+                // A page that ended is none that is open.
+                eprintln!("the stream of a page has ended");
+                std::process::exit(1);
+            }
         }
     }
+}
+
+/// The stream of a page that follows everything an administrator may.
+///
+/// # Errors
+/// It is refused, or the controller is out of reach.
+pub async fn page(client: &Client) -> Result<tonic::body::Body, String> {
+    let mut client = client.without_timeout();
+    let request =
+        Request::builder().uri("/ui/events?kinds=jobs,nodes,rails,rollouts,tenants,queues,reservations");
+    std::future::poll_fn(|context| client.poll_ready(context)).await.map_err(text)?;
+    let answer = client.call(request.body(tonic::body::Body::empty()).map_err(text)?).await.map_err(text)?;
+    if answer.status().is_success() { Ok(answer.into_body()) } else { Err(answer.status().to_string()) }
 }
 
 /// One call, so that the connection is there.

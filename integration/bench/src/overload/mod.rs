@@ -15,10 +15,8 @@ use serde_json::json;
 use tokio::{runtime::Runtime, time};
 
 use crate::report::{self, Cpu, Goal, Line, Sample, round};
-use load::Kind;
-pub use load::Load;
-use server::Company;
-pub use server::Server;
+pub use load::{Kind, Load, page};
+pub use server::{Company, Server};
 
 /// Calls per second of the well-behaved caller.
 const MODEST: usize = 20;

@@ -173,6 +173,16 @@ impl Server {
         Ok(())
     }
 
+    /// Seconds that the controller was at work.
+    pub fn cpu_seconds(&self) -> f64 {
+        procfs::cpu_seconds(self.child.id())
+    }
+
+    /// Memory of the controller now, in KiB.
+    pub fn rss_kib(&self) -> u64 {
+        procfs::rss_kib(self.child.id())
+    }
+
     /// Memory of the controller now.
     pub fn rss_mib(&self) -> u64 {
         procfs::rss_mib(self.child.id())
@@ -202,13 +212,16 @@ impl Company {
             Kind::Slow => "slow",
             Kind::Reset => "reset",
             Kind::Greedy => "greedy",
+            Kind::Pages => "pages",
         };
+        // Pages are an administrator's, who sees all; bad company is of one tenant.
+        let whose = if kind == Kind::Pages { "admin" } else { TENANTS[1] };
         let mut child = Command::new(program)
             .args(["overload-load", name, "--count", &count.to_string(), "--controller", &server.endpoint])
             .arg("--ca")
             .arg(server.ca())
             .arg("--identity")
-            .arg(server.identity(TENANTS[1]))
+            .arg(server.identity(whose))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
