@@ -52,9 +52,9 @@ pub(crate) struct Asked {
 /// Why a client is sent all anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reset {
-    /// What it goes on behind is not known any more, or not yet.
+    /// What a page has missed is not known any more, or the event that it names is none.
     Unknown,
-    /// It reads more slowly than things change.
+    /// A page reads its stream more slowly than things change.
     Slow,
 }
 
