@@ -17,6 +17,8 @@ use proto_wire::v1::{
     job_service_client::JobServiceClient, tenant_service_client::TenantServiceClient,
 };
 
+use tonic::codegen::{Body as _, Service as _, http};
+
 use crate::{
     PATIENCE, Running,
     etcd::{flags, texts},
@@ -232,6 +234,52 @@ async fn a_leader_that_is_killed_is_followed_by_a_standby_at_once() {
         // Another standby must not take one that only begins to lead for one that is gone.
         assert!(!cluster.log(n).contains("this controller leads no more"), "{}", cluster.log(n));
     }
+}
+
+/// The stream of a page: what it says until something, or until it ends; with the id behind which it goes on.
+async fn page(client: &Client, last: Option<&str>, wanted: &str) -> (String, String) {
+    let mut client = client.without_timeout();
+    let mut request = http::Request::builder().uri("/ui/events?kinds=tenants");
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    std::future::poll_fn(|context| client.poll_ready(context)).await.unwrap();
+    let answer = client.call(request.body(tonic::body::Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let mut body = answer.into_body();
+    let mut text = String::new();
+    let reading = async {
+        while !text.contains(wanted) {
+            let frame =
+                std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context)).await;
+            let Some(Ok(frame)) = frame else { return };
+            text.push_str(std::str::from_utf8(&frame.into_data().unwrap_or_default()).unwrap());
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("there is no {wanted}"));
+    let id = text.lines().rev().find_map(|line| line.strip_prefix("id: ")).unwrap_or_default().to_owned();
+    (text, id)
+}
+
+/// A page follows by a standby as by the leader, and goes on at the next leader where it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_goes_on_at_another_controller() {
+    let Some(etcd) = RealEtcd::start(&[]) else { return };
+    let cluster = Cluster::new(&etcd, 2);
+    let mut first = cluster.start(0);
+    apply(&cluster.client(&[&first]), "before").await;
+    let second = cluster.start(1);
+    let client = cluster.client(&[&second]);
+    let (_, last) = page(&client, None, "synced").await;
+    apply(&client, "meanwhile").await;
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    apply(&client, "after").await;
+    let (text, id) = page(&client, Some(&last), "event: tenants").await;
+    assert!(!text.contains("event: reset"), "{text}");
+    let place = |id: &str| id.split_once('.').map(|(revision, _)| revision.parse::<u64>().unwrap());
+    assert!(place(&id) > place(&last), "{last}, then {id}");
+    assert_eq!(second.terminate(), Some(0));
 }
 
 /// Whether a controller is the one that leads, by its log.

@@ -36,6 +36,9 @@ const PAGE: usize = 256;
 /// How long a stream that ends for a reason waits for a client to take that.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// What is said of a kind whose rows are not sent.
+const CHANGED: &str = r#"{"type":"CHANGED"}"#;
+
 /// What a client asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
@@ -177,7 +180,7 @@ impl Following {
         for kind in signals {
             // Who is cut off before the last of them hears of all of them again.
             let id = (last == Some(kind)).then_some(to);
-            let changed = frame(id, kind.name(), &json!({"type": "CHANGED"}).to_string());
+            let changed = frame(id, kind.name(), CHANGED);
             self.add(&mut chunk, &changed).await?;
         }
         if !chunk.is_empty() {
