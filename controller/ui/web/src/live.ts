@@ -146,10 +146,13 @@ export function lives(session: Session): Lives {
   };
 }
 
-/** Calls somebody when things of these kinds have changed, and when the stream has begun: what came before it is asked for once. */
+/**
+ * Calls somebody when things of these kinds have changed, when the stream has begun (what came before it is asked for once), and when it is
+ * lost, so that who asks by the clock meanwhile begins.
+ */
 export function useChanges(stream: Stream, kinds: readonly Kind[], called: () => void): void {
   useEffect(() => {
-    const leave = kinds.map((kind) => stream.join(kind, { event: called, synced: called }));
+    const leave = kinds.map((kind) => stream.join(kind, { event: called, synced: called, trouble: (why) => why && called() }));
     return () => leave.forEach((one) => one());
   }, [stream, called, kinds.join()]);
 }
@@ -186,9 +189,9 @@ export interface Asked<T> {
 
 /**
  * Asks when something of `on` changes, and so many milliseconds after each answer, while the page is seen; the value before stays until the
- * next one is there. `every` may say after each answer how long that is; it then counts as the same, whatever it says. 0: not again.
+ * next one is there. `every` may say after each answer, and after what has `failed`, how long that is; it then counts as the same, whatever it says. 0: not again.
  */
-export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readonly unknown[], every: number | (() => number) = 0): Asked<T> {
+export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readonly unknown[], every: number | ((failed: boolean) => number) = 0): Asked<T> {
   const [state, set] = useState<{ value?: T; error?: Error }>({});
   const [count, setCount] = useState(0);
   const hasten = useRef<(gap: number) => void>();
@@ -199,6 +202,8 @@ export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readon
     let timer: ReturnType<typeof setTimeout> | undefined;
     let first = true;
     let [busy, failed, begun] = [false, false, 0];
+    /** Its time came while the page was hidden: it is asked when the page is seen again. */
+    let missed = false;
     /** How long after it is asked it is asked again, if somebody wants it sooner. */
     let wanted: number | undefined;
     const wait = (ms: number) => {
@@ -207,21 +212,23 @@ export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readon
     };
     const sooner = (gap: number) => Math.max(0, begun + gap - performance.now());
     const once = async () => {
-      [busy, begun, wanted] = [true, performance.now(), undefined];
+      if (document.hidden && !first) {
+        missed = true;
+        return;
+      }
+      clearTimeout(timer);
+      [first, busy, begun, wanted] = [false, true, performance.now(), undefined];
       try {
-        if (!document.hidden || first) {
-          first = false;
-          const value = await ask(end.signal);
-          failed = false;
-          if (!end.signal.aborted) set({ value });
-        }
+        const value = await ask(end.signal);
+        failed = false;
+        if (!end.signal.aborted) set({ value });
       } catch (error) {
         failed = true;
         if (!end.signal.aborted) set((before) => ({ ...before, error: error as Error }));
       }
       busy = false;
       if (end.signal.aborted) return;
-      const later = typeof every === "number" ? every : every();
+      const later = typeof every === "number" ? every : every(failed);
       if (wanted !== undefined && !failed) wait(sooner(wanted));
       else if (later) wait(later);
     };
@@ -230,9 +237,16 @@ export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, on: readon
       wanted = gap;
       if (!busy) wait(sooner(gap));
     };
+    const seen = () => {
+      if (document.hidden || !missed) return;
+      missed = false;
+      void once();
+    };
+    document.addEventListener("visibilitychange", seen);
     void once();
     return () => {
       hasten.current = undefined;
+      document.removeEventListener("visibilitychange", seen);
       end.abort();
       clearTimeout(timer);
     };

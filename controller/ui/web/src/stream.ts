@@ -1,5 +1,7 @@
 // The one stream of a tab: all that its pages follow comes on one connection, which goes on where it was when it was lost.
 
+import { ApiError } from "../../../../cli/clients/typescript/src/index.js";
+
 /** What can be followed. */
 export type Kind = "jobs" | "nodes" | "rails" | "rollouts" | "tenants" | "queues" | "reservations";
 
@@ -168,23 +170,43 @@ export class Stream {
     const fresh = kinds.filter((kind) => !this.had.has(kind));
     if (fresh.length === kinds.length) this.last = "";
     const query = `kinds=${kinds.join()}${this.last && fresh.length ? `&fresh=${fresh.join()}` : ""}`;
-    const answer = await this.open(query, this.last, connection.signal);
-    const reader = answer.body?.getReader();
-    if (!reader) throw new Error("the answer has no body");
-    this.each(fresh, (one) => one.begin?.());
+    this.well = false;
     const parser = new Parser();
     let silence: ReturnType<typeof setTimeout> | undefined;
+    let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    // A connection that answers nothing is lost, too, however far it came; its end is no wish of ours.
+    const lost = new AbortController();
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => lost.abort(new Error("nothing has come for too long")), SILENT);
+    };
+    const both = AbortSignal.any([connection.signal, lost.signal]);
     try {
+      heard();
+      const answer = await this.open(query, this.last, both).catch((error: unknown) => {
+        // Where its ids are not taken, it can only begin anew.
+        if (error instanceof ApiError && error.code === 400) this.forget();
+        throw lost.signal.aborted ? lost.signal.reason : error;
+      });
+      reader = answer.body?.getReader();
+      if (!reader) throw new Error("the answer has no body");
+      this.each(fresh, (one) => one.begin?.());
       for (;;) {
-        clearTimeout(silence);
-        silence = setTimeout(() => void reader.cancel().catch(() => undefined), SILENT);
+        heard();
         const part = await reader.read();
         if (part.done) return;
         for (const sent of parser.take(part.value)) this.take(sent, kinds);
       }
     } finally {
       clearTimeout(silence);
+      void reader?.cancel().catch(() => undefined);
     }
+  }
+
+  /** Goes on nowhere: all has to come anew. */
+  private forget(): void {
+    this.had.clear();
+    this.last = "";
   }
 
   private take({ id, event, data }: Sent, kinds: readonly Kind[]): void {
@@ -193,8 +215,7 @@ export class Stream {
     const read = JSON.parse(data) as { kinds?: Kind[]; error?: { message?: string } };
     if (event === "refused") throw new Error(read.error?.message ?? "the controller has ended the stream");
     if (event === "reset") {
-      this.had.clear();
-      this.last = "";
+      this.forget();
       this.each(kinds, (one) => one.begin?.());
     } else if (event === "synced") {
       this.well = true;

@@ -173,7 +173,7 @@ export function QueuePage({ session, live }: PageProps) {
   const order = useAsked((signal) => client.queues.getOrder({ signal }), [session], 3000);
   // When a job will start is told to who asks, not by the stream.
   const waiting = useAsked((signal) => client.jobs.listAll({ phases: ["PENDING"], signal }).all(), [session], 5000);
-  const reservations = useAsked((signal) => client.reservations.list({ signal }), [session], () => (live.stream.well ? 60_000 : 10_000));
+  const reservations = useAsked((signal) => client.reservations.list({ signal }), [session], (failed) => (live.stream.well && !failed ? 60_000 : 10_000));
   const soon = useCallback(() => reservations.soon(1000), [reservations.soon]);
   useChanges(live.stream, KINDS, soon);
   const now = Date.now();

@@ -10,12 +10,11 @@ import { nodePage } from "../route.js";
 import type { Session } from "../session.js";
 
 /**
- * Asked for so often while one is under way, whose steps only agents know, or where the stream does not say when something has changed; else;
- * and how soon after the last time when it says so. In milliseconds.
+ * Milliseconds between two questions: while one is under way, whose steps only agents know, where the stream is lost, and at least after it has
+ * said that something changed; and while it says nothing.
  */
 const OFTEN = 2000;
 const SELDOM = 30_000;
-const AT_ONCE = 250;
 const KINDS = ["rollouts"] as const;
 const NONE = [] as const;
 
@@ -316,13 +315,17 @@ function Switches({ session, of, error, again }: { session: Session; of: SwitchR
 /** The page. */
 export function RolloutsPage({ session, live }: PageProps) {
   const under = useRef([false, false]);
-  const every = (at: number) => () => (live.stream.well && !under.current[at] ? SELDOM : OFTEN);
-  const nics = useAsked((signal) => session.client.qos.get({ signal }), [session], every(0));
-  const switches = useAsked((signal) => session.client.switches.getRollout({ signal }), [session], every(1));
-  under.current = [nics.value?.state === "UNDER_WAY", switches.value?.state === "UNDER_WAY"];
+  const every = (at: number) => (failed: boolean) => (live.stream.well && !failed && !under.current[at] ? SELDOM : OFTEN);
+  /** What is under way changes by itself: whether it is counts for when it is asked again. */
+  const noted = (at: number) => <T extends { state?: string }>(of: T) => {
+    under.current[at] = of.state === "UNDER_WAY";
+    return of;
+  };
+  const nics = useAsked((signal) => session.client.qos.get({ signal }).then(noted(0)), [session], every(0));
+  const switches = useAsked((signal) => session.client.switches.getRollout({ signal }).then(noted(1)), [session], every(1));
   const soon = useCallback(() => {
-    nics.soon(AT_ONCE);
-    switches.soon(AT_ONCE);
+    nics.soon(OFTEN);
+    switches.soon(OFTEN);
   }, [nics.soon, switches.soon]);
   useChanges(live.stream, session.may("QosService/GetQos") ? KINDS : NONE, soon);
   return (

@@ -6,10 +6,9 @@ import type { PageProps } from "../page.js";
 import { bytes, Fault, Meter, Panel, span, lasting, Table } from "../parts.js";
 import type { Shape } from "../../../../../cli/clients/typescript/src/index.js";
 
-/** Asked for so often where the stream does not say when something has changed, and where it does; and how soon after the last time then. */
+/** Milliseconds between two questions: where the stream is lost, and at least after it has said that something changed; and while it says nothing. */
 const OFTEN = 5000;
 const SELDOM = 60_000;
-const AT_ONCE = 1000;
 const KINDS = ["tenants"] as const;
 
 function shape(of: Shape | undefined): string {
@@ -20,11 +19,11 @@ function shape(of: Shape | undefined): string {
 /** The page. */
 export function TenantsPage({ session, live }: PageProps) {
   const { client } = session;
-  const every = () => (live.stream.well ? SELDOM : OFTEN);
+  const every = (failed: boolean) => (live.stream.well && !failed ? SELDOM : OFTEN);
   const tenants = useAsked((signal) => client.tenants.listAll({ signal }).all(), [session], every);
   const shares = useAsked((signal) => client.queues.listShares({ signal }), [session], every);
   const soon = useCallback(() => {
-    tenants.soon(AT_ONCE);
+    tenants.soon(OFTEN);
     shares.soon(OFTEN);
   }, [tenants.soon, shares.soon]);
   useChanges(live.stream, KINDS, soon);
