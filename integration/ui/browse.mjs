@@ -96,8 +96,11 @@ async function expired(browser) {
   const page = await open(browser, admin, { refusals: [401] });
   await visit(page, "doctor");
   const body = JSON.stringify({ error: { code: 401, message: "the token has expired", status: "UNAUTHENTICATED" } });
+  // Whether there is single sign-on is asked when somebody has to sign in.
+  const offered = page.waitForResponse("**/ui/login");
   await page.route("**/v1/**", (route) => route.fulfill({ status: 401, contentType: "application/json", body }));
   await page.waitForSelector("#token");
+  await offered;
   const words = await page.textContent("main");
   check(/signed out.*the token has expired/.test(words), "a token that has expired leads to sign-in, with the reason");
   check((await page.evaluate(() => sessionStorage.length)) === 0, "it is forgotten");

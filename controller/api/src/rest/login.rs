@@ -113,19 +113,15 @@ fn expect(parts: &Parts, method: &Method) -> Option<Response> {
     (parts.method != *method).then(|| not_allowed(std::slice::from_ref(method)))
 }
 
+/// Where pages can sign on; an empty object where they cannot, which is no fault of whoever asks.
 async fn offered(State(context): State<Context>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let found = match expect(&parts, &Method::GET) {
-        Some(refused) => refused,
-        None => match offer(&context) {
-            Ok((sign_on, _)) => {
-                let text = json!({"issuer": sign_on.issuer()}).to_string();
-                ([(header::CONTENT_TYPE, "application/json")], text).into_response()
-            }
-            Err(error) => error.into_response(),
-        },
-    };
-    guarded(found)
+    if let Some(refused) = expect(&parts, &Method::GET) {
+        return guarded(refused);
+    }
+    let found =
+        offer(&context).map_or_else(|_| json!({}), |(sign_on, _)| json!({"issuer": sign_on.issuer()}));
+    guarded(([(header::CONTENT_TYPE, "application/json")], found.to_string()).into_response())
 }
 
 async fn start(State(context): State<Context>, request: Request) -> Response {
