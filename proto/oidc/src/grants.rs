@@ -121,6 +121,7 @@ impl Policy {
     /// [`GrantError`]: it has no name here, or nothing is granted to it.
     pub fn identity(&self, claims: &Claims) -> Result<Identity, GrantError> {
         let user = self.name(&claims.all)?;
+        Self::check_mail(&claims.all, &self.groups_claim)?;
         let values = values(at(&claims.all, &self.groups_claim));
         let holds = |grant: &&Grant| values.contains(&grant.value.as_str());
         let first = self.grants.iter().find(holds);
@@ -135,15 +136,19 @@ impl Policy {
         }
     }
 
+    /// Whoever can write an address into a profile must not become who has it (OpenID Connect Core, 5.7).
+    fn check_mail(claims: &Value, claim: &str) -> Result<(), GrantError> {
+        let mail = claim.trim_start_matches('/') == "email";
+        if mail && claims.get("email_verified") != Some(&Value::Bool(true)) {
+            return Err(GrantError::Unverified);
+        }
+        Ok(())
+    }
+
     fn name<'a>(&self, claims: &'a Value) -> Result<&'a str, GrantError> {
         let missing = || GrantError::NoName(self.name_claim.clone());
         let name = at(claims, &self.name_claim).and_then(Value::as_str).ok_or_else(missing)?;
-        // Whoever can write an address into a profile must not become who has it (OpenID Connect Core, 5.7).
-        if self.name_claim.trim_start_matches('/') == "email"
-            && claims.get("email_verified") != Some(&Value::Bool(true))
-        {
-            return Err(GrantError::Unverified);
-        }
+        Self::check_mail(claims, &self.name_claim)?;
         name.strip_suffix(&self.name_suffix).ok_or_else(|| GrantError::OtherSuffix {
             claim: self.name_claim.clone(),
             suffix: self.name_suffix.clone(),

@@ -192,6 +192,8 @@ fn every_claim_that_decides_is_looked_at() {
         ("aud", json!(["railyard", "other"]), Refused::Party),
         ("azp", json!("other"), Refused::Party),
         ("azp", json!(7), Refused::Claim("azp")),
+        ("client_id", json!("other"), Refused::Party),
+        ("cid", json!("other"), Refused::Party),
         ("exp", json!(NOW - 60), Refused::Expired),
         ("exp", Value::Null, Refused::Claim("exp")),
         ("exp", json!("tomorrow"), Refused::Claim("exp")),
@@ -334,6 +336,16 @@ fn a_name_is_one_that_a_user_can_have_or_there_is_none() {
         assert!(matches!(mailed(other, json!(true)), Err(GrantError::OtherSuffix { .. })), "{other}");
     }
     assert!(matches!(mailed("a@evil@example.com", json!(true)), Err(GrantError::BadName(_))));
+    let granted = Policy {
+        groups_claim: "email".to_owned(),
+        grants: vec!["ann@example.com=admin".parse().unwrap()],
+        ..self::policy()
+    };
+    let of = |verified: Value| {
+        identity(&granted, &[("email", json!("ann@example.com")), ("email_verified", verified)])
+    };
+    assert_eq!(of(json!(false)), Err(GrantError::Unverified));
+    assert_eq!(of(json!(true)), Ok(Identity::admin("ann").unwrap()));
 }
 
 #[test]

@@ -88,9 +88,11 @@ fn check_audience(claims: &Value, policy: &Policy) -> Result<(), Refused> {
     if !named.iter().any(|name| policy.audiences.iter().any(|ours| ours == name)) {
         return Err(Refused::Audience);
     }
-    let party = match claims.get("azp") {
+    // RFC 9068 calls it `client_id`, and some providers `cid`.
+    let party = ["azp", "client_id", "cid"].into_iter().find_map(|name| Some((name, claims.get(name)?)));
+    let party = match party {
         None => None,
-        Some(party) => Some(party.as_str().ok_or(Refused::Claim("azp"))?),
+        Some((name, party)) => Some(party.as_str().ok_or(Refused::Claim(name))?),
     };
     match party {
         Some(party) if policy.is_client(party) => Ok(()),
