@@ -95,6 +95,15 @@ pub enum OidcArgsError {
         /// Seconds at most.
         most: u64,
     },
+    /// A time that lets nobody in.
+    #[error("--{option} has to be longer than no time")]
+    None {
+        /// The option.
+        option: &'static str,
+    },
+    /// The provider would not say who signed on.
+    #[error("--oidc-scopes has to have openid among its words")]
+    NoOpenid,
     /// The URL of the pages cannot be sent to a provider.
     #[error("--oidc-ui-url has to be https://HOST or https://HOST:PORT")]
     Url,
@@ -135,6 +144,14 @@ impl OidcArgs {
             if time > most {
                 return Err(OidcArgsError::TooLong { option, most: most.as_secs() });
             }
+        }
+        for (option, time) in [("oidc-keys-for", self.oidc_keys_for), ("oidc-session", self.oidc_session)] {
+            if time.is_zero() {
+                return Err(OidcArgsError::None { option });
+            }
+        }
+        if !self.oidc_scopes.split(' ').any(|scope| scope == "openid") {
+            return Err(OidcArgsError::NoOpenid);
         }
         let mut audiences = self.oidc_audience.clone();
         if audiences.is_empty() {
@@ -216,6 +233,9 @@ mod tests {
             (&["--oidc-skew", "301s"][..], "oidc-skew"),
             (&["--oidc-keys-for", "8d"], "oidc-keys-for"),
             (&["--oidc-session", "25h"], "oidc-session"),
+            (&["--oidc-session", "0"], "oidc-session"),
+            (&["--oidc-keys-for", "0"], "oidc-keys-for"),
+            (&["--oidc-scopes", "profile"], "oidc-scopes"),
             (&["--oidc-ui-url", "http://rail.example"], "oidc-ui-url"),
             (&["--oidc-ui-url", "https://rail.example/ui"], "oidc-ui-url"),
             (&["--oidc-ui-url", "https://rail.example", "--oidc-client-secret-file", "/nowhere"], "/nowhere"),

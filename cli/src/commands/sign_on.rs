@@ -10,6 +10,8 @@ use proto_oidc::{
     provider::{Begun, Client, Given},
 };
 
+use proto_rpc::SignedToken;
+
 use crate::{
     args::{Cli, Command, Login},
     config::{ConfigFile, Context, Environment, SignedOn, resolve},
@@ -53,8 +55,11 @@ pub async fn begin(args: &Login, before: &Context) -> Result<(String, SignedOn),
     }
     eprintln!("and confirm the code {}", shown(&begun.user_code));
     let given = wait(&provider, &document, &client, &begun).await?;
-    wanted.refresh_token = given.refresh_token;
-    Ok((given.id_token, wanted))
+    wanted.refresh_token = given.refresh_token.clone();
+    let token = given.signed().map_err(|error| failed(&error))?;
+    let form = SignedToken::parse(&token);
+    form.map_err(|error| Error::SignOn(format!("the provider's token cannot be used: {error}")))?;
+    Ok((token, wanted))
 }
 
 /// Which provider is meant, and what is asked of it.
@@ -160,11 +165,16 @@ pub async fn renew(cli: &Cli, env: &Environment) -> Result<(), Error> {
     })?;
     ConfigFile::update(&path, |file| {
         let Some(context) = file.contexts.get_mut(&context) else { return };
-        context.token = Some(given.id_token);
-        if let Some((oidc, renewed)) = context.oidc.as_mut().zip(given.refresh_token) {
+        // What renews may be good once: the next one is kept also where no token came with it.
+        context.token = given.id_token.clone().or(context.token.take());
+        if let Some((oidc, renewed)) = context.oidc.as_mut().zip(given.refresh_token.clone()) {
             oidc.refresh_token = Some(renewed);
         }
-    })
+    })?;
+    if given.id_token.is_none() {
+        return Err(Error::SignOn(format!("the provider renews nothing for railctl; {again}")));
+    }
+    Ok(())
 }
 
 fn ends_soon(token: &str, now: SystemTime) -> bool {

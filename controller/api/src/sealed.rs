@@ -26,6 +26,13 @@ pub(crate) struct Sealer {
     used: Mutex<VecDeque<Vec<u8>>>,
 }
 
+/// What a browser has shown, and may not have been spent.
+pub(crate) struct Opened {
+    /// What was sealed.
+    pub text: String,
+    nonce: Vec<u8>,
+}
+
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sealer")
@@ -53,8 +60,8 @@ impl Sealer {
         (text.len() <= MAX_SEALED).then_some(text)
     }
 
-    /// What was sealed for that purpose, once; `None` for anything else, afterwards, and the second time.
-    pub(crate) fn open(&self, purpose: &str, text: &str, now: SystemTime) -> Option<String> {
+    /// What was sealed for that purpose, until it is spent; `None` for anything else, and afterwards.
+    pub(crate) fn open(&self, purpose: &str, text: &str, now: SystemTime) -> Option<Opened> {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok().filter(|_| text.len() <= MAX_SEALED)?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_LEN)?;
         let once = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -64,20 +71,21 @@ impl Sealer {
         let ends = u64::from_be_bytes(ends.try_into().ok()?);
         let good = now < UNIX_EPOCH + Duration::from_secs(ends);
         let text = std::str::from_utf8(text).ok().filter(|_| good)?.to_owned();
-        self.first(nonce).then_some(text)
+        Some(Opened { text, nonce: nonce.to_vec() })
     }
 
-    /// Whether it is used for the first time; from now on it is not.
-    fn first(&self, nonce: &[u8]) -> bool {
+    /// What was opened, if it is used for the first time; from now on it is not.
+    pub(crate) fn spend(&self, opened: Opened) -> Option<String> {
+        let Opened { text, nonce } = opened;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.iter().any(|known| known == nonce) {
-            return false;
+        if used.contains(&nonce) {
+            return None;
         }
         if used.len() == MAX_USED {
             used.pop_front();
         }
-        used.push_back(nonce.to_vec());
-        true
+        used.push_back(nonce);
+        Some(text)
     }
 }
 
@@ -90,15 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_is_opened_once_for_its_purpose_and_in_time() {
+    fn what_is_sealed_is_spent_once_for_its_purpose_and_in_time() {
         let sealer = Sealer::new().unwrap();
         let sealed = sealer.seal("a", "text", at(100)).unwrap();
         assert!(!sealed.contains("text"));
-        assert_eq!(sealer.open("b", &sealed, at(99)), None, "another purpose");
-        assert_eq!(sealer.open("a", &sealed, at(100)), None, "too late");
-        assert_eq!(Sealer::new().unwrap().open("a", &sealed, at(99)), None, "another process");
-        assert_eq!(sealer.open("a", &sealed, at(99)).as_deref(), Some("text"));
-        assert_eq!(sealer.open("a", &sealed, at(99)), None, "the second time");
+        assert!(sealer.open("b", &sealed, at(99)).is_none(), "another purpose");
+        assert!(sealer.open("a", &sealed, at(100)).is_none(), "too late");
+        assert!(Sealer::new().unwrap().open("a", &sealed, at(99)).is_none(), "another process");
+        let open = || sealer.open("a", &sealed, at(99)).unwrap();
+        assert_eq!(open().text, "text", "to be looked at is not to be spent");
+        assert_eq!(sealer.spend(open()).as_deref(), Some("text"));
+        assert_eq!(sealer.spend(open()), None, "the second time");
     }
 
     #[test]
@@ -108,10 +118,11 @@ mod tests {
         for at_byte in 0..sealed.len() {
             let mut bytes = sealed.clone().into_bytes();
             bytes[at_byte] = if bytes[at_byte] == b'A' { b'B' } else { b'A' };
-            assert_eq!(sealer.open("a", std::str::from_utf8(&bytes).unwrap(), at(99)), None, "{at_byte}");
+            let changed = String::from_utf8(bytes).unwrap();
+            assert!(sealer.open("a", &changed, at(99)).is_none(), "{at_byte}");
         }
         for bad in ["", "AA", &"A".repeat(MAX_SEALED + 4)] {
-            assert_eq!(sealer.open("a", bad, at(99)), None);
+            assert!(sealer.open("a", bad, at(99)).is_none());
         }
         assert_eq!(sealer.seal("a", &"x".repeat(MAX_SEALED), at(100)), None, "no cookie has room for it");
     }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use proto_oidc::{
-    Claims, Document, Keeper, Keys, Policy, Provider, ProviderError, Refused, jose::Signed, provider::Client,
+    Claims, Document, Keeper, Keys, Policy, Provider, ProviderError, Refused,
+    jose::Signed,
+    provider::{Client, Given},
     verify,
 };
 use proto_rpc::{ErrorClass, Identity, RpcError, metrics::CounterBy};
@@ -54,7 +56,9 @@ pub(crate) struct Pages {
     pub scopes: String,
     pub client: Client,
     pub session: Duration,
-    pub sealer: Sealer,
+    /// Of sign-ons that have begun, which anybody can begin, and of those that are done: neither crowds out the other.
+    pub begun: Sealer,
+    pub done: Sealer,
     /// What an answer to a page's sign-on has to keep to: it is for the pages alone.
     policy: Policy,
     /// Codes that are exchanged at a time.
@@ -92,7 +96,7 @@ pub(crate) struct Vouched {
     pub identity: Identity,
     /// The issuer and the subject, as audit records have it.
     pub subject: String,
-    /// When the provider has said so.
+    /// When the provider has said so, at the earliest: its clock may be ahead.
     pub issued: SystemTime,
     /// Until when that counts: the end of the token, and as long as clocks may be apart.
     pub until: SystemTime,
@@ -185,7 +189,10 @@ impl SignOn {
             let heard = self.0.rounds.subscribe();
             let checked = self.0.keys(now).map(|keys| verify(token, &keys, policy, nonce, now));
             let missing = match checked {
-                Some(Err(Refused::UnknownKey)) => refused(Refused::UnknownKey),
+                // Also where a provider has changed a key under its old name.
+                Some(Err(why @ (Refused::UnknownKey | Refused::WrongKey | Refused::Signature))) => {
+                    refused(why)
+                }
                 Some(checked) => return checked.map_err(refused),
                 None => away(),
             };
@@ -204,7 +211,9 @@ impl SignOn {
         match policy.identity(claims) {
             Ok(identity) => {
                 let until = claims.expires + policy.skew;
-                Ok(Vouched { identity, subject, issued: claims.issued, until })
+                // What is taken back now takes back what was issued now by a clock that is ahead.
+                let issued = claims.issued.checked_sub(policy.skew).unwrap_or(SystemTime::UNIX_EPOCH);
+                Ok(Vouched { identity, subject, issued, until })
             }
             Err(error) => {
                 let text = format!("the token of {subject}: {error}");
@@ -293,8 +302,8 @@ impl Pages {
         let PagesOptions { redirect, scopes, client, session } = options;
         let policy =
             Policy { client: client.id.clone(), audiences: vec![client.id.clone()], ..policy.clone() };
-        let (sealer, places) = (Sealer::new()?, Semaphore::new(EXCHANGES));
-        Some(Self { redirect, scopes, client, session, sealer, policy, places })
+        let (begun, done, places) = (Sealer::new()?, Sealer::new()?, Semaphore::new(EXCHANGES));
+        Some(Self { redirect, scopes, client, session, begun, done, policy, places })
     }
 
     /// The token for a code.
@@ -304,11 +313,12 @@ impl Pages {
         code: &str,
         verifier: &str,
     ) -> Result<String, RpcError> {
-        let busy = |_| {
+        let busy = || {
             let text = format!("{EXCHANGES} sign-ons are being finished already; sign in again");
             RpcError::new(ErrorClass::Overloaded, "TOO_MANY_SIGN_ONS", text)
         };
-        let _place = self.places.try_acquire().map_err(busy)?;
+        let place = tokio::time::timeout(PATIENCE, self.places.acquire()).await;
+        let _place = place.map_err(|_| busy())?.map_err(|_| busy())?;
         let document = sign_on.document().ok_or_else(away)?;
         let fields = [
             ("grant_type", "authorization_code"),
@@ -317,7 +327,7 @@ impl Pages {
             ("code_verifier", verifier),
         ];
         let given = sign_on.0.options.provider.tokens(&document, &self.client, &fields).await;
-        given.map(|given| given.id_token).map_err(|error| match error {
+        given.and_then(Given::signed).map_err(|error| match error {
             ProviderError::Refused { .. } => {
                 RpcError::new(ErrorClass::Unauthenticated, "BAD_SIGN_ON", error.to_string())
             }

@@ -88,8 +88,8 @@ impl fmt::Debug for Client {
 /// Tokens that a provider gave.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Who signed on.
-    pub id_token: String,
+    /// Who signed on; a renewal may have none (OpenID Connect Core, 12.2).
+    pub id_token: Option<String>,
     /// What new ones are asked for with.
     pub refresh_token: Option<String>,
 }
@@ -97,6 +97,16 @@ pub struct Given {
 impl fmt::Debug for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Given")
+    }
+}
+
+impl Given {
+    /// Who signed on.
+    ///
+    /// # Errors
+    /// [`ProviderError::Answer`] if the provider has not said.
+    pub fn signed(self) -> Result<String, ProviderError> {
+        self.id_token.ok_or(ProviderError::Answer("token endpoint"))
     }
 }
 
@@ -170,8 +180,7 @@ impl Provider {
         const WHAT: &str = "token endpoint";
         let answer = self.post(WHAT, &document.token, document, client, fields).await?;
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
-        let id_token = text("id_token").ok_or(ProviderError::Answer(WHAT))?;
-        Ok(Given { id_token, refresh_token: text("refresh_token") })
+        Ok(Given { id_token: text("id_token"), refresh_token: text("refresh_token") })
     }
 
     /// Begins the sign-on of a device.

@@ -109,7 +109,11 @@ fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
+/// Nobody shows a token here: an answer would look as if it had been found good, to whoever counts anonymous callers.
 fn expect(parts: &Parts, method: &Method) -> Option<Response> {
+    if parts.headers.contains_key(header::AUTHORIZATION) {
+        return Some(foreign("a sign-on takes no token: leave `authorization` out").into_response());
+    }
     (parts.method != *method).then(|| not_allowed(std::slice::from_ref(method)))
 }
 
@@ -142,7 +146,7 @@ fn started(context: &Context, parts: &Parts) -> Result<Response, RpcError> {
     let (state, nonce, verifier) = (secret()?, secret()?, secret()?);
     let kept = json!([state, nonce, verifier, to]).to_string();
     let until = time_of(context.handle.now()) + BEGUN_FOR;
-    let sealed = pages.sealer.seal(BEGUN, &kept, until).ok_or_else(|| internal("nothing can be sealed"))?;
+    let sealed = pages.begun.seal(BEGUN, &kept, until).ok_or_else(|| internal("nothing can be sealed"))?;
     let url = code::url(
         &document,
         Sent {
@@ -186,14 +190,10 @@ async fn callback(State(context): State<Context>, request: Request) -> Response 
     if let Some(refused) = expect(&parts, &Method::GET) {
         return guarded(refused);
     }
-    let mut response = match returned(&context, &parts).await {
+    guarded(match returned(&context, &parts).await {
         Ok(response) => response,
         Err(NotTaken { subject, error }) => refusal_page(&denied(&context, &parts, subject, error).await),
-    };
-    if let Ok(forget) = HeaderValue::from_str(&forgotten(BEGUN)) {
-        response.headers_mut().append(header::SET_COOKIE, forget);
-    }
-    guarded(response)
+    })
 }
 
 /// Records a sign-on that was refused for want of authority; gives what the browser is told.
@@ -221,13 +221,17 @@ fn foreign(text: &str) -> RpcError {
 async fn returned(context: &Context, parts: &Parts) -> Result<Response, NotTaken> {
     let (sign_on, pages) = leading(context)?;
     let now = time_of(context.handle.now());
-    let begun = cookie_of(&parts.headers, BEGUN).and_then(|text| pages.sealer.open(BEGUN, text, now));
-    let begun = begun.and_then(|text| serde_json::from_str::<[String; 4]>(&text).ok());
     let text = "this browser has no sign-on under way here: it took too long, was done already, or another controller leads now";
-    let [state, nonce, verifier, to] = begun.ok_or_else(|| foreign(text))?;
+    let opened = cookie_of(&parts.headers, BEGUN).and_then(|text| pages.begun.open(BEGUN, text, now));
+    let opened = opened.ok_or_else(|| foreign(text))?;
+    let begun = serde_json::from_str::<[String; 4]>(&opened.text);
+    let [state, nonce, verifier, to] = begun.map_err(|_| foreign(text))?;
     let query = params::query(parts.uri.query().unwrap_or_default())?;
     let code = checked(&query, &state, &sign_on)?;
+    // Only an answer to it uses it up: a page of another site that sends the browser here ends nothing.
+    pages.begun.spend(opened).ok_or_else(|| foreign(text))?;
     let id_token = pages.exchange(&sign_on, &code, &verifier).await?;
+    let now = time_of(context.handle.now());
     let claims = sign_on.answered(&pages, &id_token, &nonce, now).await?;
     let vouched = sign_on.vouched(&claims)?;
     let issued = vouched.issued;
@@ -235,9 +239,9 @@ async fn returned(context: &Context, parts: &Parts) -> Result<Response, NotTaken
     let uri = identity.to_uri(context.ca.cluster()).map_err(|error| foreign(&error.to_string()))?;
     let issued = issued.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let kept = json!([uri, subject, issued.to_string()]).to_string();
-    let sealed = pages.sealer.seal(DONE, &kept, now + DONE_FOR);
+    let sealed = pages.done.seal(DONE, &kept, now + DONE_FOR);
     let sealed = sealed.ok_or_else(|| internal("the sign-on's names are too long for a cookie"))?;
-    Ok(sent(&to, &[cookie(DONE, &sealed, "Strict", DONE_FOR)])?)
+    Ok(sent(&to, &[cookie(DONE, &sealed, "Strict", DONE_FOR), forgotten(BEGUN)])?)
 }
 
 /// The code of an answer to the sign-on with this state.
@@ -284,7 +288,8 @@ async fn token(State(context): State<Context>, request: Request) -> Response {
 async fn handed(context: &Context, parts: &Parts) -> Result<Response, NotTaken> {
     let (_, pages) = leading(context)?;
     let (handle, now) = (&context.handle, time_of(context.handle.now()));
-    let done = cookie_of(&parts.headers, DONE).and_then(|text| pages.sealer.open(DONE, text, now));
+    let done = cookie_of(&parts.headers, DONE).and_then(|text| pages.done.open(DONE, text, now));
+    let done = done.and_then(|opened| pages.done.spend(opened));
     let Some([uri, subject, issued]) = done.and_then(|text| serde_json::from_str::<[String; 3]>(&text).ok())
     else {
         return Ok(StatusCode::NO_CONTENT.into_response());
