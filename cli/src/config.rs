@@ -132,6 +132,9 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
     Ok(settings)
 }
 
+/// A path of a token's file that is printed has at most as many bytes.
+const MAX_PATH: usize = 255;
+
 impl Settings {
     /// The controller's addresses, checked; at least one.
     ///
@@ -169,6 +172,11 @@ impl Settings {
         let credentials = Credentials::load(&files).map_err(|error| wrong(&error))?;
         let Some(token) = &self.token else { return Ok(credentials) };
         let ours = token.starts_with(TokenKind::User.prefix());
+        // What is neither a token nor a file is not printed where it may be most of a token.
+        let secret = token.len() > MAX_PATH || token.split('.').count() > 2;
+        if !ours && secret && !Path::new(token).is_file() {
+            SignedToken::parse(token).map_err(|error| wrong(&error))?;
+        }
         let text = match ours || (!Path::new(token).is_file() && SignedToken::parse(token).is_ok()) {
             true => token.clone(),
             false => files::read_text(Path::new(token)).map_err(|error| wrong(&error))?,

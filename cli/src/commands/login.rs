@@ -13,8 +13,8 @@ use crate::{
     render,
 };
 
-/// A token is shorter than this.
-const TOKEN_MAX: u64 = 4096;
+/// A token is shorter than this, whoever has made it.
+const TOKEN_MAX: u64 = 16 * 1024;
 
 /// `login [CONTEXT]`: makes a context that is kept only if the controller accepts it.
 ///
