@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use controller_rows::{
-    format::{CURRENT, Format},
+    format::{CURRENT, Format, rewrites},
     migrate,
 };
 use controller_store::{Compare, KeyValue, Limits, Op, RangeRequest, Store, Txn};
@@ -50,7 +50,7 @@ pub(crate) async fn run(store: &Arc<dyn Store>, epoch: u64) -> Result<Option<Byt
         tracing::info!(from, to, rows_before = format.rows(), "the rows of the store are migrated");
         let mut step = Step { store: store.as_ref(), epoch, changed: 0, logged: format.rows() };
         // Where no row differs, the version is all there is to write; whoever has read the rows knows that it can.
-        let mut batches = migrate::rewrites(from) || format.is_between();
+        let mut batches = rewrites(from) || format.is_between();
         while batches {
             match step.batch(&format).await? {
                 Some(next) => format = next,

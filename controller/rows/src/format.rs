@@ -13,6 +13,12 @@ pub const CURRENT: u32 = 3;
 /// The version of a store that says none: of before there were several.
 const FIRST: u32 = 1;
 
+/// Whether rows of this version differ from those of the next: else the number is all that changes.
+#[must_use]
+pub fn rewrites(version: u32) -> bool {
+    version == FIRST
+}
+
 /// Of which version rows are. Where they are being migrated, those up to a key are of the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
@@ -100,7 +106,7 @@ impl Format {
     /// Whether rows are to be written anew on the way to the version of this program.
     #[must_use]
     pub fn rewrites(&self) -> bool {
-        self.is_between() || (self.version..CURRENT).any(crate::migrate::rewrites)
+        self.is_between() || (self.version..CURRENT).any(rewrites)
     }
 
     /// Whether nothing is to be migrated.

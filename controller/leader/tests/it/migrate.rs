@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use controller_leader::{Gone, LoopMetrics, Options, Standby, StartError, codec, inspect, keys, records};
 use controller_rows::{
-    format::{CURRENT, Format, FormatError},
+    format::{CURRENT, Format, FormatError, rewrites},
     migrate,
 };
 use controller_store::{EmbeddedOptions, EmbeddedStore, EtcdStore, KeyValue, Store, real_etcd::RealEtcd};
@@ -268,7 +268,7 @@ fn rows_with_every_field_become_what_is_recorded_and_say_the_same() {
             };
             assert_eq!(read(before), read(after));
         }
-        let enough = if migrate::rewrites(version) { changed > 20 } else { changed == 0 };
+        let enough = if rewrites(version) { changed > 20 } else { changed == 0 };
         assert!(enough, "{changed} of {} rows of version {version} have changed", old.len());
     }
 }

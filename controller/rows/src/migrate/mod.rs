@@ -1,6 +1,7 @@
 //! From one version of rows to the next: each step is a function of one row, kept for as long as stores of the version before it may be
 //! about. Who goes from row to row, and remembers how far it came, is the leader.
 
+mod tables;
 mod to_2;
 mod to_3;
 
@@ -39,20 +40,6 @@ pub fn step(version: u32, key: &[u8], value: &Bytes) -> Result<Bytes, MigrateErr
         _ => None,
     };
     row.ok_or(MigrateError::Unknown { version })?.map_err(|cause| MigrateError::Unreadable { version, cause })
-}
-
-/// Whether rows of this version differ from those of the next: else the number is all that changes.
-#[must_use]
-pub fn rewrites(version: u32) -> bool {
-    version == 1
-}
-
-/// Whether a key is of one of these tables: those that end with `/` have many keys.
-fn is_of(tables: &[&str], key: &[u8]) -> bool {
-    tables.iter().any(|table| match table.ends_with('/') {
-        true => key.starts_with(table.as_bytes()),
-        false => key == table.as_bytes(),
-    })
 }
 
 /// The row at `key` as this program writes it, whatever `format` the store has.

@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use prost::Message;
 
+use super::tables;
 use crate::{packed, v1};
 
 type Again = fn(&Bytes) -> Result<Bytes, String>;
@@ -46,7 +47,7 @@ const TABLES: [(&str, Again); 29] = [
 
 /// The row as version 2 has it; `None` if its key is none of version 1.
 pub(super) fn row(key: &[u8], value: &Bytes) -> Option<Result<Bytes, String>> {
-    TABLES.iter().find(|(table, _)| super::is_of(&[table], key)).map(|(_, again)| again(value))
+    TABLES.iter().find(|(table, _)| tables::is_of(&[table], key)).map(|(_, again)| again(value))
 }
 
 fn same(value: &Bytes) -> Result<Bytes, String> {

@@ -1,6 +1,8 @@
 //! Version 2 of the rows to version 3, which knows one kind more: usage records. All other rows are as they were. Without a number of its own a
 //! program of version 2 would take the first usage record for a key that nobody of ours wrote, and advise to move it away.
 
+use super::tables;
+
 /// All tables of version 2. Builds between the releases wrote usage records beside them.
 const TABLES: [&str; 33] = [
     "/rail/v1/attempts/",
@@ -40,7 +42,7 @@ const TABLES: [&str; 33] = [
 
 /// Whether a key is of version 2: its row is of version 3 as it is.
 pub(super) fn knows(key: &[u8]) -> bool {
-    super::is_of(&TABLES, key)
+    tables::is_of(&TABLES, key)
 }
 
 #[cfg(test)]
