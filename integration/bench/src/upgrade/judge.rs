@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 
 use super::{
     load::Tally,
-    roll::{CASE, seconds, summary},
     world::{Releases, World},
 };
-use crate::report::{Goal, Line, Row, Sample};
+use crate::report::{Goal, Line, Row, Sample, round};
+
+/// The first case of the upgrade itself.
+pub const CASE: &str = "calls that fail while controllers and agents are upgraded under load";
 
 fn line(row: &Row<'_>, case: &str, unit: &'static str, value: u64, cpu: f64, peers: Value) {
     let (value, goal) = (value as f64, Goal::AtMost(0.0));
@@ -24,9 +26,18 @@ pub fn calls(row: &Row<'_>, tally: &Tally, (servers, taken): (usize, Duration), 
     let mut peers = summary(tally);
     peers["agents"] = json!(servers);
     peers["controllers"] = json!(3);
-    peers["seconds"] = seconds(taken);
+    peers["seconds"] = round(taken.as_secs_f64());
     peers["steps"] = json!(steps);
     line(row, CASE, "calls", tally.failed, cpu, peers);
+}
+
+/// For the line of a case: what was seen, without what is large.
+fn summary(tally: &Tally) -> Value {
+    json!({
+        "calls": tally.calls, "failures": tally.failures, "slowest_ms": round(tally.slowest.as_secs_f64() * 1e3),
+        "jobs_submitted": tally.made.len(), "jobs_of_two_servers_verified": tally.verified,
+        "jobs_of_two_servers_failed": tally.unverified, "watches_resumed": tally.resumed,
+    })
 }
 
 /// Jobs that were acknowledged and of which the watch said nothing.

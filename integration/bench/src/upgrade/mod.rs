@@ -26,11 +26,11 @@ use world::Releases;
 /// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let Some(old) = std::env::var_os("RAIL_BENCH_RELEASED").map(PathBuf::from) else {
-        row.void(roll::CASE, "RAIL_BENCH_RELEASED names no programs of the release before");
+        row.void(judge::CASE, "RAIL_BENCH_RELEASED names no programs of the release before");
         return Ok(());
     };
     if Etcd::program().is_none() {
-        row.void(roll::CASE, "there is no etcd");
+        row.void(judge::CASE, "there is no etcd");
         return Ok(());
     }
     let releases = Releases { old, new: binaries::directory()?.to_owned() };

@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::Path,
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use integration_harness::{Agents, Servers, eventually};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     judge,
-    load::{self, Load, Tally},
+    load::{self, Load},
     rank,
     world::{PATIENCE, Releases, World},
 };
@@ -23,8 +23,6 @@ use crate::{
     report::{Cpu, Goal, Line, Row, Sample, round},
 };
 
-/// The first case.
-pub const CASE: &str = "calls that fail while controllers and agents are upgraded under load";
 /// Controllers of the cluster.
 const CONTROLLERS: usize = 3;
 /// Each server has one for a job that outlives the upgrade, and one for the others.
@@ -230,18 +228,4 @@ fn back(row: &Row<'_>, mut world: World, releases: &Releases, cpu: f64) -> Resul
         peers: json!({"served": served, "said": said, "seconds": round(begun.elapsed().as_secs_f64())}),
     });
     Ok(())
-}
-
-/// For the line of a case: what was seen, without what is large.
-pub fn summary(tally: &Tally) -> Value {
-    json!({
-        "calls": tally.calls, "failures": tally.failures, "slowest_ms": round(tally.slowest.as_secs_f64() * 1e3),
-        "jobs_submitted": tally.made.len(), "jobs_of_two_servers_verified": tally.verified,
-        "jobs_of_two_servers_failed": tally.unverified, "watches_resumed": tally.resumed,
-    })
-}
-
-/// So long an upgrade took, for people.
-pub fn seconds(taken: Duration) -> Value {
-    round(taken.as_secs_f64())
 }
