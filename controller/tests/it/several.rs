@@ -275,7 +275,8 @@ async fn a_page_goes_on_at_another_controller() {
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     apply(&client, "after").await;
-    let (text, id) = page(&client, Some(&last), "event: tenants").await;
+    // Behind what has changed is where that ends.
+    let (text, id) = page(&client, Some(&last), "{\"type\":\"CHANGED\"}\n\n:\nid: ").await;
     assert!(!text.contains("event: reset"), "{text}");
     let place = |id: &str| id.split_once('.').map(|(revision, _)| revision.parse::<u64>().unwrap());
     assert!(place(&id) > place(&last), "{last}, then {id}");

@@ -17,6 +17,7 @@ use tokio::{
 
 use super::{
     kind::{Kind, Kinds},
+    pace::{HEARTBEAT, silent},
     ring::Position,
     row::{Row, frame, job_data, node_json},
     source::{Feed, Member},
@@ -27,8 +28,6 @@ use crate::{
     watch::Change,
 };
 
-/// A stream that says nothing for so long says that it lives.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Bytes that go out together.
 const CHUNK: usize = 64 * 1024;
 /// Rows that are read of the store together.
@@ -129,22 +128,27 @@ impl Following {
         let mut at = match (known, after) {
             (Some(at), _) => self.go_on(at, fresh).await?,
             (None, Some(_)) => self.begin_anew(Reset::Unknown).await?,
-            (None, None) => self.all(kinds).await?,
+            (None, None) => self.all(kinds, None).await?,
         };
+        self.sent.get_or_insert_with(Instant::now);
         let mut head = self.member.shared.head.subscribe();
         loop {
+            // First, and not only where nothing comes: much may come of which nothing is for it.
+            if silent(self.sent, Instant::now()) {
+                self.send(behind(at)).await?;
+            }
             let until = self.sent.unwrap_or_else(Instant::now) + HEARTBEAT;
             let news = async { head.wait_for(|now| *now > at).await.is_ok() };
-            let Ok(news) = timeout_at(until.into(), news).await else {
-                // Where it may go on, though nothing of what came since was for it.
-                self.send(format!(":\nid: {at}\n\n").into()).await?;
-                continue;
-            };
-            if !news {
-                return Err(Ended::Left);
+            match timeout_at(until.into(), news).await {
+                Ok(true) => {}
+                Ok(false) => return Err(Ended::Left),
+                Err(_) => continue,
             }
             self.member.turn(self.sent).await;
-            at = self.news(at, kinds).await?;
+            at = match self.news(at, kinds).await? {
+                Some(at) => at,
+                None => self.begin_anew(Reset::Slow).await?,
+            };
         }
     }
 
@@ -154,39 +158,39 @@ impl Following {
             self.send(synced(Kinds::default(), at)).await?;
             return Ok(at);
         }
-        self.news(at, self.asked.kinds.without(fresh)).await?;
-        self.all(fresh).await
+        let Some(at) = self.news(at, self.asked.kinds.without(fresh)).await? else {
+            return self.begin_anew(Reset::Slow).await;
+        };
+        // What is not wanted anew has come up to there only, so all goes on there; what of the rest comes twice is the same.
+        self.all(fresh, Some(at)).await
     }
 
     async fn begin_anew(&mut self, why: Reset) -> Result<Position, Ended> {
         self.feed.metrics.resets.inc([why.code()]);
         let reset = frame(None, "reset", &json!({"reason": why.code()}).to_string());
         self.send(reset).await?;
-        self.all(self.asked.kinds).await
+        self.all(self.asked.kinds, None).await
     }
 
-    /// What has changed behind a place; gives where that ends.
-    async fn news(&mut self, at: Position, kinds: Kinds) -> Result<Position, Ended> {
-        let Some((rows, signals, to)) = self.since(at, kinds) else {
-            return self.begin_anew(Reset::Slow).await;
-        };
+    /// What has changed behind a place; gives where that ends, none where it is not known any more.
+    async fn news(&mut self, at: Position, kinds: Kinds) -> Result<Option<Position>, Ended> {
+        let Some((rows, signals, to)) = self.since(at, kinds) else { return Ok(None) };
+        if rows.is_empty() && signals.is_empty() {
+            return Ok(Some(to));
+        }
         let mut chunk = BytesMut::new();
+        // Before all rows, and without ids: whoever is cut off behind a row has had what was signalled before it, and hears the rest again.
+        for kind in signals {
+            self.add(&mut chunk, &frame(None, kind.name(), CHANGED)).await?;
+        }
         for row in rows {
             let count = || self.feed.metrics.encodings.inc([row.kind.name()]);
             let event = row.event(&self.feed.context, &self.reader, count).await?;
             self.add(&mut chunk, &event).await?;
         }
-        let last = signals.last().copied();
-        for kind in signals {
-            // Who is cut off before the last of them hears of all of them again.
-            let id = (last == Some(kind)).then_some(to);
-            let changed = frame(id, kind.name(), CHANGED);
-            self.add(&mut chunk, &changed).await?;
-        }
-        if !chunk.is_empty() {
-            self.send(chunk.freeze()).await?;
-        }
-        Ok(to)
+        chunk.extend_from_slice(&behind(to));
+        self.send(chunk.freeze()).await?;
+        Ok(Some(to))
     }
 
     /// Rows and kinds that have changed behind a place, and where that ends; none where that is not known any more.
@@ -200,12 +204,14 @@ impl Following {
         })
     }
 
-    /// All that there is of some kinds, at one revision; gives from where on changes follow.
-    async fn all(&mut self, kinds: Kinds) -> Result<Position, Ended> {
-        let (revision, at) = {
+    /// All that there is of some kinds, at one revision; gives from where on changes follow: behind `at`, which is no later than that
+    /// revision, or behind that revision itself.
+    async fn all(&mut self, kinds: Kinds, at: Option<Position>) -> Result<Position, Ended> {
+        let (revision, head) = {
             let ring = self.member.shared.ring();
             (ring.revision(), ring.head())
         };
+        let at = at.unwrap_or(head);
         let mut chunk = BytesMut::new();
         for kind in kinds.iter() {
             let Some(prefix) = kind.rows(self.reader.tenant()) else { continue };
@@ -264,6 +270,11 @@ impl Following {
         self.sent = Some(Instant::now());
         Ok(())
     }
+}
+
+/// Where a client may go on; no event.
+fn behind(at: Position) -> Bytes {
+    format!(":\nid: {at}\n\n").into()
 }
 
 /// All that there is of these kinds has come, and changes follow.

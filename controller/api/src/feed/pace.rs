@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+/// A stream that says nothing for so long says that it lives.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The shortest time between two sends of one stream; what changes in between is sent together.
 const GAP: Duration = Duration::from_millis(100);
 /// The same where there are many streams.
@@ -32,6 +34,11 @@ pub(crate) fn due(now: Instant, last: Option<Instant>, number: u32, open: u32, g
     last.map_or(own, |last| own.max(last + gap))
 }
 
+/// Whether a stream has said nothing for so long that it must say that it lives, whatever it waits for.
+pub(crate) fn silent(last: Option<Instant>, now: Instant) -> bool {
+    last.is_none_or(|last| now.saturating_duration_since(last) >= HEARTBEAT)
+}
+
 /// How late timers ring, of what it was and of one more: one that is late by itself is none.
 pub(crate) fn lateness(before: Duration, one: Duration) -> Duration {
     (before * 31 + one) / 32
@@ -49,6 +56,14 @@ mod tests {
         assert!(due(now, None, 5, 1, gap) - now <= APART);
         assert_eq!(due(now, Some(now), 0, 1, gap) - now, GAP);
         assert_eq!(due(now + GAP * 3, Some(now), 0, 1, gap), now + GAP * 3);
+    }
+
+    #[test]
+    fn a_stream_that_has_sent_nothing_for_a_while_says_that_it_lives() {
+        let now = Instant::now();
+        assert!(silent(None, now) && silent(Some(now), now + HEARTBEAT));
+        assert!(!silent(Some(now), now) && !silent(Some(now + GAP), now));
+        assert!(!silent(Some(now), now + HEARTBEAT - GAP));
     }
 
     #[test]

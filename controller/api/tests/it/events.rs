@@ -101,6 +101,15 @@ impl Events {
         }
     }
 
+    /// All events until those of each of these jobs have come.
+    async fn rows<const N: usize>(&mut self, names: [&str; N]) -> Vec<Event> {
+        let mut all: Vec<Event> = Vec::new();
+        while !names.iter().all(|name| all.iter().any(|event| event.row().2 == *name)) {
+            all.push(self.next().await.unwrap_or_else(|| panic!("the stream ended after {all:?}")));
+        }
+        all
+    }
+
     async fn synced(&mut self) -> Vec<Event> {
         self.until(|event| event.kind == "synced").await
     }
@@ -121,6 +130,15 @@ async fn submit_it(client: &Client, job: v1::Job) {
 
 async fn submit(client: &Client, name: &str) {
     submit_it(client, job(name, 1)).await;
+}
+
+/// One of 60 kB.
+async fn submit_large(client: &Client, name: &str) {
+    let mut large = job(name, 1);
+    if let Some(v1::job_spec::Work::Command(command)) = large.spec.as_mut().unwrap().work.as_mut() {
+        command.env = (0..2).map(|at| (format!("V{at}"), "x".repeat(30_000))).collect();
+    }
+    submit_it(client, large).await;
 }
 
 async fn cancel(client: &Client, name: &str) {
@@ -146,30 +164,32 @@ async fn what_there_is_comes_first_and_a_break_loses_and_doubles_nothing() {
     assert_eq!(rows[..2], [("jobs", "PUT", "a"), ("jobs", "PUT", "b")]);
     assert_eq!(first[2].data["kinds"], serde_json::json!(["jobs", "tenants"]));
     submit(&ann, "c").await;
-    let seen = events.until(|event| event.kind == "tenants").await;
-    assert_eq!((seen[0].row(), seen[1].data["type"].as_str()), (("jobs", "PUT", "c"), Some("CHANGED")));
+    // That something has changed comes first and has no id: who is cut off behind it hears it again.
+    let seen = events.until(|event| event.row().2 == "c").await;
+    assert_eq!((seen[0].kind.as_str(), seen[0].data["type"].as_str()), ("tenants", Some("CHANGED")));
+    assert!(seen.iter().all(|event| event.id.is_empty() == (event.kind == "tenants")), "{seen:?}");
     // The connection breaks, and things go on without it.
     let last = events.last.clone();
     drop(events);
     cancel(&ann, "a").await;
     submit(&ann, "d").await;
     let mut events = Events::good(&ann, "kinds=jobs,tenants", Some(&last)).await;
-    let missed = events.until(|event| event.kind == "tenants").await;
+    let missed = events.rows(["a", "d"]).await;
     assert_eq!((missed[0].kind.as_str(), &missed[0].data["kinds"]), ("synced", &serde_json::json!([])));
     let mut names: Vec<_> =
         missed.iter().filter(|event| event.kind == "jobs").map(|event| event.row().2).collect();
     names.sort_unstable();
     assert_eq!(names, ["a", "d"], "b and c are known: {missed:?}");
-    let places: Vec<_> = seen.iter().chain(&missed[1..]).map(|event| place(&event.id)).collect();
+    let rows = |all: &[Event]| all.iter().filter(|event| event.kind == "jobs").cloned().collect::<Vec<_>>();
+    let places: Vec<_> = rows(&seen).iter().chain(&rows(&missed)).map(|event| place(&event.id)).collect();
     assert!(places.is_sorted_by(|one, next| one < next), "{places:?}");
-    // Cut off between two events of one answer, it goes on between them.
-    let between = missed.iter().find(|event| event.kind == "jobs").unwrap();
+    // Cut off between two events of one answer, it goes on between them, and hears again of what else has changed.
+    let both = rows(&missed);
+    let (between, after) = (&both[0], &both[1]);
     let mut again = Events::good(&ann, "kinds=jobs,tenants", Some(&between.id)).await;
-    let rest = again.until(|event| event.kind == "tenants").await;
-    let rest: Vec<_> = rest[1..].iter().map(|event| &event.id).collect();
-    let expected: Vec<_> =
-        missed.iter().map(|event| &event.id).skip_while(|id| **id != between.id).skip(1).collect();
-    assert_eq!(rest, expected);
+    let rest = again.until(|event| event.kind == "jobs").await;
+    assert_eq!(rest[rest.len() - 1].id, after.id, "{rest:?}");
+    assert_eq!(rest[1].kind, "tenants", "{rest:?}");
     // What is followed besides comes whole, what was followed goes on.
     let mut more = Events::good(&ann, "kinds=jobs,nodes&fresh=nodes", Some(&events.last)).await;
     let rows = more.synced().await;
@@ -196,11 +216,10 @@ async fn everybody_sees_their_own_and_nobody_follows_what_they_may_not_ask_for()
     submit(&eve, "mine").await;
     let seen = eves.until(|event| event.kind == "jobs").await;
     assert_eq!(seen[seen.len() - 1].row().2, "mine");
-    let quiet = |event: &Event| ["nodes", "rails", "jobs"].contains(&event.kind.as_str());
-    assert!(
-        seen.iter().all(quiet),
-        "nothing of another tenant's, not even that something has changed: {seen:?}"
-    );
+    // Nothing of another tenant's, not even that something has changed: that is said once, of its own.
+    for kind in ["tenants", "queues"] {
+        assert_eq!(seen.iter().filter(|event| event.kind == kind).count(), 1, "{seen:?}");
+    }
     let veras = veras.next().await.unwrap();
     assert_eq!(veras.data["job"]["spec"]["command"]["envHidden"], true, "{veras:?}");
     let roots = roots.until(|event| event.row().2 == "mine").await;
@@ -288,6 +307,33 @@ async fn who_comes_back_too_late_is_sent_all_anew() {
     assert!(world.metric("rail_page_resets_total{cause=\"HISTORY_GONE\"}") >= 2.0);
 }
 
+/// What changes while another kind comes whole is not lost to the kinds that went on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_a_kind_comes_anew_is_not_lost() {
+    const JOBS: usize = 150;
+    let dir = tempfile::tempdir().unwrap();
+    let (world, _agent) = start(dir.path()).await;
+    let ann = world.user("default");
+    let mut events = Events::good(&ann, "kinds=jobs", None).await;
+    events.synced().await;
+    let last = events.last.clone();
+    drop(events);
+    for number in 0..JOBS {
+        submit_large(&ann, &format!("j{number}")).await;
+    }
+    let mut events = Events::good(&ann, "kinds=jobs,nodes&fresh=nodes", Some(&last)).await;
+    // It is sent what it has missed, which is more than is ever on its way.
+    events.next().await.unwrap();
+    submit(&ann, "late").await;
+    let mut all = events.synced().await;
+    submit(&ann, "last").await;
+    all.extend(events.rows(["last"]).await);
+    assert!(all.iter().any(|event| event.row() == ("nodes", "PUT", "n0")));
+    let names: std::collections::BTreeSet<_> = all.iter().map(|event| event.row().2).collect();
+    assert!(names.contains("late"), "{names:?}");
+    assert!((0..JOBS).all(|number| names.contains(format!("j{number}").as_str())), "{names:?}");
+}
+
 /// The controller keeps no more for who does not read, and that one gets to know everything all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_too_slowly_is_reset_and_then_knows_everything() {
@@ -298,11 +344,7 @@ async fn who_reads_too_slowly_is_reset_and_then_knows_everything() {
     let mut slow = Events::good(&ann, "kinds=jobs", None).await;
     slow.synced().await;
     for number in 0..JOBS {
-        let mut large = job(&format!("j{number}"), 1);
-        if let Some(v1::job_spec::Work::Command(command)) = large.spec.as_mut().unwrap().work.as_mut() {
-            command.env = (0..2).map(|at| (format!("V{at}"), "x".repeat(30_000))).collect();
-        }
-        submit_it(&ann, large).await;
+        submit_large(&ann, &format!("j{number}")).await;
     }
     let mut known = BTreeMap::new();
     let mut resets = 0;
