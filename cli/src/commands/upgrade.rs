@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, future::poll_fn, path::Path, pin::pin, time::Duration};
 
 use clap::CommandFactory as _;
-use proto_rpc::{Client, ClientOptions, Credentials, Endpoint};
+use proto_rpc::{CaPin, Client, ClientOptions, Credentials, Endpoint, Identity};
 use proto_wire::v1::{self, get_qos_response, switch_rollout};
 use tonic::{
     Status,
@@ -11,10 +11,11 @@ use tonic::{
     codegen::{Body as _, Service as _, http},
 };
 
+use super::lookup::identity;
 use crate::{
     args::{Cli, Global, UpgradeCommand, UpgradeOutput, UpgradePlan},
     client::{Api, repeat},
-    config::{ConfigFile, Environment, resolve},
+    config::{ConfigFile, Environment, Settings, resolve},
     error::Error,
     output::{now, print},
     upgrade::{self, Agent, Backup, Controller, Facts, Switch, Target, Version},
@@ -26,11 +27,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const DOCUMENT: (&str, usize) = ("/v1/openapi.json", 16 << 20);
 /// Names of files that are read in a folder of backups.
 const FILES: usize = 100_000;
+/// Digits of an authority's pin that the name of a backup has.
+const DIGITS: usize = 8;
+/// What a certificate ends with, in PEM.
+const LAST_LINE: &str = "-----END CERTIFICATE-----";
 
 /// Runs it.
 ///
 /// # Errors
-/// [`Error::Rpc`] if nobody leads or answers; [`Error::Differs`] if the upgrade is not to be begun.
+/// [`Error::Rpc`] if nobody leads or answers: a status is printed as far as it is known; [`Error::Differs`] if the upgrade is not to be begun.
 pub async fn run(
     command: &UpgradeCommand,
     global: &Global,
@@ -40,15 +45,24 @@ pub async fn run(
     let railctl = own()?;
     match command {
         UpgradeCommand::Status { output } => {
-            let facts = facts(global, env, &api()?, Backup::Unknown).await?;
+            let (facts, failed) = seen(global, env, &api()?).await?;
             print(&match output {
                 UpgradeOutput::Table => upgrade::status_text(&facts, railctl),
                 UpgradeOutput::Json => upgrade::status_json(&facts, railctl),
-            })
+            })?;
+            failed.map_or(Ok(()), Err)
         }
         UpgradeCommand::Plan(args) => {
             let target = target(args, railctl)?;
-            let facts = facts(global, env, &api()?, backup(args)?).await?;
+            // Before the store is asked for its revision, which is not behind that of any backup of it then.
+            let files = args.backup.as_deref().map(names).transpose()?;
+            let api = api()?;
+            let backup = match files {
+                Some(files) => backup(&files, &Owner::of(&identity(&api).await?)),
+                None if args.without_backup => Backup::Waived,
+                None => Backup::Unknown,
+            };
+            let facts = facts(&settings(global, env)?, &api, health(&api).await?, backup).await?;
             let plan = upgrade::plan(&facts, &target);
             print(&match args.output {
                 UpgradeOutput::Table => upgrade::plan_text(&plan),
@@ -81,13 +95,38 @@ fn target(args: &UpgradePlan, railctl: Version) -> Result<Target, Error> {
     Ok(Target { version, railctl, backup_within })
 }
 
-/// The newest backup where the arguments say that they are.
-fn backup(args: &UpgradePlan) -> Result<Backup, Error> {
-    let Some(path) = &args.backup else {
-        return Ok(if args.without_backup { Backup::Waived } else { Backup::Unknown });
-    };
-    let newest = names(path)?.iter().filter_map(|name| stamp(name)).max();
-    Ok(newest.map_or(Backup::Absent, |(at, revision)| Backup::Newest { at, revision }))
+/// Whose backups count. Clusters often have the same name, and never the same authority.
+struct Owner {
+    /// What the caller is called by a certificate of the cluster, which has the cluster's name.
+    identity: String,
+    /// Pins of the authorities that the cluster trusts.
+    authorities: Vec<CaPin>,
+}
+
+impl Owner {
+    fn of(me: &v1::WhoAmIResponse) -> Self {
+        let authorities = me.ca_pem.split_inclusive(LAST_LINE).filter_map(CaPin::of_pem).collect();
+        Self { identity: me.identity.clone(), authorities }
+    }
+
+    fn has(&self, stamp: &Stamp<'_>) -> bool {
+        let issued = |pin: &CaPin| {
+            let text = pin.to_string();
+            text.split(':').next_back().is_some_and(|digits| digits.get(..DIGITS) == Some(stamp.authority))
+        };
+        Identity::from_uri(&self.identity, stamp.cluster).is_ok() && self.authorities.iter().any(issued)
+    }
+}
+
+/// The newest backup of this cluster among files of these names.
+fn backup(names: &[String], owner: &Owner) -> Backup {
+    let stamps: Vec<Stamp<'_>> = names.iter().filter_map(|name| stamp(name)).collect();
+    let ours = stamps.iter().filter(|stamp| owner.has(stamp)).map(|stamp| (stamp.at, stamp.revision)).max();
+    match ours {
+        Some((at, revision)) => Backup::Newest { at, revision },
+        None if stamps.is_empty() => Backup::Absent,
+        None => Backup::OfOthers,
+    }
 }
 
 /// The file's name, or those of the folder.
@@ -100,10 +139,23 @@ fn names(path: &Path) -> Result<Vec<String>, Error> {
     Ok(path.file_name().and_then(|name| name.to_str()).map(str::to_owned).into_iter().collect())
 }
 
-/// When a backup was begun, in seconds since 1970, and the revision that it has: `CLUSTER-20261130T175729Z-REVISION-AUTHORITY.rail`.
-fn stamp(name: &str) -> Option<(i64, u64)> {
+/// What the name of a backup says: `CLUSTER-20261130T175729Z-REVISION-AUTHORITY.rail`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp<'a> {
+    /// The cluster's name.
+    cluster: &'a str,
+    /// When it was begun, in seconds since 1970.
+    at: i64,
+    /// The revision of the store that it has.
+    revision: u64,
+    /// The first digits of the pin of the cluster's authority.
+    authority: &'a str,
+}
+
+fn stamp(name: &str) -> Option<Stamp<'_>> {
     let mut parts = name.strip_suffix(".rail")?.rsplitn(4, '-');
-    let (_authority, revision, time) = (parts.next()?, parts.next()?, parts.next()?);
+    let (authority, revision, time) = (parts.next()?, parts.next()?, parts.next()?);
+    let cluster = parts.next()?;
     let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
     if !(date.len() == 8
         && clock.len() == 6
@@ -116,25 +168,54 @@ fn stamp(name: &str) -> Option<(i64, u64)> {
         time::Date::from_calendar_date(date[..4].parse().ok()?, month, date[6..].parse().ok()?).ok()?;
     let time =
         date.with_hms(clock[..2].parse().ok()?, clock[2..4].parse().ok()?, clock[4..].parse().ok()?).ok()?;
-    Some((time.assume_utc().unix_timestamp(), revision.parse().ok()?))
+    Some(Stamp {
+        cluster,
+        at: time.assume_utc().unix_timestamp(),
+        revision: revision.parse().ok()?,
+        authority,
+    })
 }
 
-/// All that is known of the cluster.
-async fn facts(global: &Global, env: &Environment, api: &Api, backup: Backup) -> Result<Facts, Error> {
-    let settings = resolve(global, env, &ConfigFile::load(env.config_path().as_deref())?)?;
-    let health = repeat("ask for the health", |_| {
+fn settings(global: &Global, env: &Environment) -> Result<Settings, Error> {
+    resolve(global, env, &ConfigFile::load(env.config_path().as_deref())?)
+}
+
+async fn health(api: &Api) -> Result<v1::ClusterHealth, Error> {
+    repeat("ask for the health", |_| {
         let mut client = api.health();
         async move { client.get_health(v1::GetHealthRequest {}).await }
     })
-    .await?;
-    let controllers = controllers(&settings.endpoints()?, &settings.credentials()?, &health.leader).await;
+    .await
+}
+
+/// What is known where nobody may lead, and why that is not all.
+async fn seen(global: &Global, env: &Environment, api: &Api) -> Result<(Facts, Option<Error>), Error> {
+    let settings = settings(global, env)?;
+    match health(api).await {
+        Ok(health) => Ok((facts(&settings, api, health, Backup::Unknown).await?, None)),
+        Err(error) => {
+            let controllers = controllers(&settings.endpoints()?, &settings.credentials()?, None).await;
+            Ok((Facts::without_leader(controllers, error.to_string()), Some(error)))
+        }
+    }
+}
+
+/// All that is known of the cluster.
+async fn facts(
+    settings: &Settings,
+    api: &Api,
+    health: v1::ClusterHealth,
+    backup: Backup,
+) -> Result<Facts, Error> {
+    let leader = Some(health.leader.as_str());
+    let controllers = controllers(&settings.endpoints()?, &settings.credentials()?, leader).await;
     let agents = api.list_nodes().await?.nodes.iter().map(agent).collect();
     let switches = api.list_switches().await?.switches.iter().map(switch).collect();
     let cause = health.reasons.first().map_or("no cause is told", |reason| reason.message.as_str());
     Ok(Facts {
         now: now() as i64,
         controllers,
-        leader: health.leader,
+        leader: Ok(health.leader),
         revision: health.store_revision,
         unwritable: (!health.store_writable).then(|| cause.to_owned()),
         agents,
@@ -144,18 +225,23 @@ async fn facts(global: &Global, env: &Environment, api: &Api, backup: Backup) ->
     })
 }
 
-/// What each controller says of itself.
-async fn controllers(endpoints: &[Endpoint], credentials: &Credentials, leader: &str) -> Vec<Controller> {
+/// What each controller says of itself. `leader`: the host and process of the one that leads, where one does.
+async fn controllers(
+    endpoints: &[Endpoint],
+    credentials: &Credentials,
+    leader: Option<&str>,
+) -> Vec<Controller> {
     let mut all = Vec::new();
     // A socket here is another way to a controller of this machine, which has an address of its own.
     let by_network: Vec<&Endpoint> =
         endpoints.iter().filter(|endpoint| matches!(endpoint, Endpoint::Tcp { .. })).collect();
     let endpoints = if by_network.is_empty() { endpoints.iter().collect() } else { by_network };
     // The host at which the leader says it runs, where one address alone has it.
-    let host = leader.rsplit_once(':').map_or(leader, |(host, _)| host);
-    let is_there = |endpoint: &Endpoint| matches!(endpoint, Endpoint::Tcp { host: at, .. } if at == host);
+    let host = leader.map(|leader| leader.rsplit_once(':').map_or(leader, |(host, _)| host));
+    let is_there =
+        |endpoint: &Endpoint| matches!(endpoint, Endpoint::Tcp { host: at, .. } if Some(at.as_str()) == host);
     let alone = endpoints.iter().filter(|endpoint| is_there(endpoint)).count() == 1;
-    let only = endpoints.len() == 1;
+    let only = leader.is_some() && endpoints.len() == 1;
     for endpoint in endpoints {
         let version = version_at(endpoint, credentials).await;
         let leads = only || (alone && is_there(endpoint));
@@ -243,10 +329,13 @@ mod tests {
     #[test]
     fn a_backup_says_by_its_name_when_and_what_it_is_of() {
         let name = "rail-20261130T175729Z-00000000000000005219-3fa9c2d1.rail";
-        assert_eq!(stamp(name), Some((1_796_061_449, 5219)));
-        assert_eq!(stamp(&format!("of-ours-{}", &name[5..])), Some((1_796_061_449, 5219)));
+        let stamped = Stamp { cluster: "rail", at: 1_796_061_449, revision: 5219, authority: "3fa9c2d1" };
+        assert_eq!(stamp(name), Some(stamped));
+        let of_ours = format!("of-ours-{}", &name[5..]);
+        assert_eq!(stamp(&of_ours), Some(Stamp { cluster: "of-ours", ..stamped }));
         for bad in [
             "monday.rail",
+            "20261130T175729Z-5-3fa9c2d1.rail",
             "rail-20261330T175729Z-5-3fa9c2d1.rail",
             "rail-20261130T175729Z-5-3fa9c2d1.tmp",
             "rail-2026113éT17572Z-5-3fa9c2d1.rail",
@@ -254,6 +343,20 @@ mod tests {
         ] {
             assert_eq!(stamp(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn backups_of_other_clusters_do_not_count() {
+        let pin = format!("sha256:3fa9c2d1{}", "0".repeat(56)).parse().unwrap();
+        let owner = Owner { identity: "spiffe://rail/lab/admin/root".to_owned(), authorities: vec![pin] };
+        let of = |names: &[&str]| backup(&names.iter().map(ToString::to_string).collect::<Vec<_>>(), &owner);
+        let ours = "lab-20261130T175729Z-00000000000000005219-3fa9c2d1.rail";
+        let renamed = "rail-20261130T185729Z-00000000000000009999-3fa9c2d1.rail";
+        let same_name = "lab-20261130T185729Z-00000000000000009999-3fa9c2d2.rail";
+        let newest = Backup::Newest { at: 1_796_061_449, revision: 5219 };
+        assert_eq!(of(&[same_name, ours, renamed, "notes"]), newest);
+        assert_eq!(of(&[same_name, renamed]), Backup::OfOthers);
+        assert_eq!(of(&["notes"]), Backup::Absent);
     }
 
     #[test]

@@ -14,6 +14,7 @@ impl What {
             Self::Backup => "backup",
             Self::Standby => "standby",
             Self::Leader => "leader",
+            Self::Controllers => "controllers",
             Self::Agents => "agents",
             Self::SwitchAgents => "switchAgents",
         }
@@ -55,7 +56,8 @@ pub fn status(of: &Facts, railctl: Version) -> String {
     let switches = of.switches.iter().map(|one| json!({"switch": one.name, "version": word(one.version)}));
     let value = json!({
         "railctl": railctl.to_string(),
-        "leader": of.leader,
+        "leader": of.leader.as_ref().ok(),
+        "leaderError": of.leader.as_ref().err(),
         "controllers": controllers.collect::<Vec<_>>(),
         "agents": agents.collect::<Vec<_>>(),
         "switchAgents": switches.collect::<Vec<_>>(),

@@ -3,7 +3,9 @@
 
 mod json;
 mod model;
+mod notes;
 mod plan;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -49,6 +49,8 @@ pub enum Backup {
     Waived,
     /// There is none where they should be.
     Absent,
+    /// Where they should be there are those of other clusters only.
+    OfOthers,
     /// The newest one.
     Newest {
         /// When it was made, in seconds since 1970.
@@ -65,8 +67,8 @@ pub struct Facts {
     pub now: i64,
     /// The controllers that were asked.
     pub controllers: Vec<Controller>,
-    /// Which one leads, by its own word: host and process.
-    pub leader: String,
+    /// Which one leads, by its own word: host and process; or why nobody says so.
+    pub leader: Result<String, String>,
     /// The newest revision of the store.
     pub revision: u64,
     /// Why the store takes no writes, where it takes none.
@@ -79,6 +81,24 @@ pub struct Facts {
     pub rollouts: Vec<&'static str>,
     /// What is known of backups.
     pub backup: Backup,
+}
+
+impl Facts {
+    /// What is known where nobody leads: what each controller says of itself.
+    #[must_use]
+    pub fn without_leader(controllers: Vec<Controller>, why: String) -> Self {
+        Self {
+            now: 0,
+            controllers,
+            leader: Err(why),
+            revision: 0,
+            unwritable: None,
+            agents: Vec::new(),
+            switches: Vec::new(),
+            rollouts: Vec::new(),
+            backup: Backup::Unknown,
+        }
+    }
 }
 
 /// Where to.
@@ -148,6 +168,8 @@ pub enum What {
     Standby,
     /// The controller that leads.
     Leader,
+    /// Controllers of which no address says which one leads.
+    Controllers,
     /// Agents of servers, with what jobs take from them.
     Agents,
     /// Agents of switches.
@@ -178,6 +200,6 @@ pub struct Plan {
     pub refusals: Vec<Refusal>,
     /// What to know besides.
     pub notes: Vec<String>,
-    /// What is to be done, in this order. Without refusals and steps all is of that release.
+    /// What is to be done, in this order. Without refusals and steps nothing is older than that release.
     pub steps: Vec<Step>,
 }

@@ -29,7 +29,7 @@ fn facts() -> Facts {
             controller("c1", "0.1.0", true),
             controller("c2", "0.1.0", false),
         ],
-        leader: "c1:77".into(),
+        leader: Ok("c1:77".into()),
         revision: 5219,
         unwritable: None,
         agents: vec![agent("n0", "0.1.0", 2), agent("n1", "0.1.0", 0)],
@@ -52,7 +52,8 @@ fn kinds(plan: &Plan) -> Vec<What> {
 
 #[test]
 fn versions_are_read_and_neighbours_are_known() {
-    assert_eq!(Version::parse("1.2.3-rc1+5").map(|version| version.to_string()), Some("1.2.3".into()));
+    assert_eq!(Version::parse("1.2.3-rc1+5").map(|version| version.to_string()), Some("1.2.3-pre".into()));
+    assert!(v("1.2.3-rc1") < v("1.2.3") && v("1.2.3-rc1") > v("1.2.2") && v("1.2.3+5-a") == v("1.2.3"));
     for bad in ["", "1.2", "1.2.3.4", "1.x.3", "-1.2.3", "v1.2.3"] {
         assert_eq!(Version::parse(bad), None, "{bad}");
     }
@@ -88,9 +89,9 @@ fn a_leader_that_no_address_tells_is_named_as_it_names_itself() {
     let mut facts = facts();
     facts.controllers.iter_mut().for_each(|one| one.leads = false);
     let plan = plan(&facts, &target("0.2.0"));
+    assert_eq!(kinds(&plan)[..3], [What::Backup, What::Controllers, What::Agents]);
     assert_eq!(plan.steps[1].names.len(), 3);
-    assert!(plan.steps[1].effect.contains("the one that leads last"), "{plan:?}");
-    assert_eq!(plan.steps[2].names, ["c1:77"]);
+    assert!(plan.steps[1].effect.contains("the one that leads (it calls itself c1:77) last"), "{plan:?}");
 }
 
 #[test]
@@ -226,4 +227,92 @@ fn versions_of_rows_are_the_controllers_own() {
     let released = include_str!("../../../proto/released/commits");
     let last = released.lines().rfind(|line| !line.starts_with('#')).unwrap();
     assert_eq!(last.split(' ').nth(1).unwrap().parse::<u32>(), Ok(ROWS_BEFORE));
+}
+
+#[test]
+fn a_leader_that_is_upgraded_is_left_alone_and_needs_no_backup() {
+    let mut facts = facts();
+    facts.controllers[1].version = Ok(v("0.2.0"));
+    facts.backup = Backup::Unknown;
+    let plan = plan(&facts, &target("0.2.0"));
+    assert!(plan.refusals.is_empty(), "{plan:?}");
+    assert_eq!(kinds(&plan), [What::Standby, What::Agents, What::SwitchAgents]);
+    assert!(plan.steps[0].back.starts_with("none but"), "{plan:?}");
+    facts.controllers.iter_mut().for_each(|one| one.version = Ok(v("0.2.0")));
+    assert_eq!(codes(&facts, "0.2.0"), [""; 0], "agents alone need none either");
+}
+
+#[test]
+fn a_controller_that_ended_over_newer_rows_is_started_with_the_newer_program() {
+    let mut facts = facts();
+    facts.controllers[1].version = Ok(v("0.2.0"));
+    facts.controllers[2].version = Err("no answer".into());
+    let plan = plan(&facts, &target("0.2.0"));
+    assert!(plan.refusals.is_empty(), "{plan:?}");
+    assert!(has_note(&plan, "start it with 0.2.0"), "{plan:?}");
+}
+
+fn has_note(plan: &Plan, words: &str) -> bool {
+    plan.notes.iter().any(|note| note.contains(words))
+}
+
+#[test]
+fn what_is_newer_and_builds_of_one_number_are_said() {
+    let mut facts = facts();
+    facts.controllers.iter_mut().for_each(|one| one.version = Ok(v("0.1.1")));
+    facts.agents[0].version = Some(v("0.2.0"));
+    let plan = plan(&facts, &target("0.1.0"));
+    assert!(plan.refusals.is_empty() && plan.steps.is_empty(), "{plan:?}");
+    for words in ["agents of servers are newer than 0.1.0", "to go back within one release", "of one number"]
+    {
+        assert!(has_note(&plan, words), "{words} in {plan:?}");
+    }
+    assert!(text::plan(&plan).contains("nothing that answers is older than 0.1.0"));
+}
+
+#[test]
+fn a_build_before_the_release_is_upgraded_to_it() {
+    let mut facts = facts();
+    facts.agents[0].version = Some(v("0.1.0-rc1"));
+    let plan = plan(&facts, &target("0.1.0"));
+    assert_eq!((kinds(&plan), &plan.steps[0].names[..]), (vec![What::Agents], &["n0".to_owned()][..]));
+}
+
+#[test]
+fn corrections_of_one_release_are_not_mixed() {
+    let mut facts = facts();
+    facts.controllers[0].version = Ok(v("0.1.1"));
+    assert_eq!(codes(&facts, "0.2.0"), [""; 0]);
+}
+
+#[test]
+fn a_backup_from_ahead_of_the_store_or_of_another_cluster_is_none() {
+    for backup in [Backup::Newest { at: NOW - 1, revision: 5220 }, Backup::OfOthers] {
+        let facts = Facts { backup, ..facts() };
+        assert_eq!(codes(&facts, "0.2.0"), ["NoBackup"]);
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_for_good_can_be_deleted() {
+    let mut facts = facts();
+    facts.agents[0].ready = false;
+    assert!(has_note(&plan(&facts, &target("0.2.0")), "railctl delete node"));
+}
+
+#[test]
+fn a_major_version_follows_the_last_release_before_it() {
+    let mut facts = facts();
+    facts.controllers.iter_mut().for_each(|one| one.version = Ok(v("1.7.2")));
+    assert!(has_note(&plan(&facts, &target("2.0.0")), "if 1.7.2 was not it"));
+    assert!(!has_note(&plan(&facts, &target("1.8.0")), "was not it"));
+}
+
+#[test]
+fn the_status_says_what_it_can_without_a_leader() {
+    let facts = Facts::without_leader(facts().controllers, "nobody leads".into());
+    let words = text::status(&facts, v("0.2.0"));
+    assert!(words.contains("c0:7443") && words.contains("none answers (nobody leads)"), "{words}");
+    let read: serde_json::Value = serde_json::from_str(&json::status(&facts, v("0.2.0"))).unwrap();
+    assert_eq!((&read["leader"], &read["leaderError"]), (&().into(), &"nobody leads".into()));
 }

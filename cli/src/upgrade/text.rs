@@ -17,7 +17,7 @@ const NAMED: usize = 8;
 fn title(step: &Step) -> String {
     match step.what {
         What::Backup => "back up the store".to_owned(),
-        What::Standby => many(step.names.len(), "controller"),
+        What::Standby | What::Controllers => many(step.names.len(), "controller"),
         What::Leader => "the controller that leads".to_owned(),
         What::Agents => many(step.names.len(), "agent"),
         What::SwitchAgents => format!("{} of switches", many(step.names.len(), "agent")),
@@ -36,7 +36,10 @@ pub fn plan(of: &Plan) -> String {
     }
     if of.steps.is_empty() {
         if of.refusals.is_empty() {
-            text.push_str(&format!("all that answers is of {}: there is nothing to upgrade\n", of.to));
+            text.push_str(&format!(
+                "nothing that answers is older than {}: there is nothing to upgrade\n",
+                of.to
+            ));
         }
         return text;
     }
@@ -77,7 +80,11 @@ pub fn status(of: &Facts, railctl: Version) -> String {
     for (version, names) in by_version(switches) {
         row("switch agents", version, names);
     }
-    format!("{}leader: {}\n", table.render(""), of.leader)
+    let leader = match &of.leader {
+        Ok(leader) => leader.clone(),
+        Err(error) => format!("none answers ({error}); servers and switches are not known without one"),
+    };
+    format!("{}leader: {leader}\n", table.render(""))
 }
 
 fn by_version<'a>(all: impl Iterator<Item = (&'a str, Option<Version>)>) -> Vec<(String, String)> {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// `MAJOR.MINOR.PATCH`. What may stand behind it, of builds before a release, tells nothing of what fits together.
+/// `MAJOR.MINOR.PATCH`, and whether it is a build from before that release, which is older than it. Which of several such builds it is tells nothing of
+/// what fits together, and is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// Goes up where something of the API is taken away.
@@ -11,15 +12,19 @@ pub struct Version {
     pub minor: u32,
     /// Counts corrections of a release, which fit together.
     pub patch: u32,
+    /// It is that release; otherwise a build before it, as `-rc1` says.
+    pub released: bool,
 }
 
 impl Version {
     /// Reads `1.2.3`, also with `-rc1` or `+5` behind it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let numbers = text.split(['-', '+']).next()?;
+        let version = text.split('+').next()?;
+        let (numbers, released) =
+            version.split_once('-').map_or((version, true), |(numbers, _)| (numbers, false));
         let mut parts = numbers.split('.').map(|part| part.parse::<u32>().ok());
-        let version = Self { major: parts.next()??, minor: parts.next()??, patch: parts.next()?? };
+        let version = Self { major: parts.next()??, minor: parts.next()??, patch: parts.next()??, released };
         parts.next().is_none().then_some(version)
     }
 
@@ -42,8 +47,9 @@ impl Version {
     }
 }
 
+/// A build before a release is `1.2.3-pre`, whatever it calls itself.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+        write!(f, "{}.{}.{}{}", self.major, self.minor, self.patch, if self.released { "" } else { "-pre" })
     }
 }
