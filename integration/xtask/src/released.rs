@@ -3,9 +3,10 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
 };
 
 use crate::{
@@ -84,28 +85,65 @@ fn unpack(commit: &str, to: &Path) -> Result<()> {
     Ok(fs::remove_file(archive)?)
 }
 
-/// Builds it for a bench, and says where: what cannot be had is told, and the bench says so in its line.
-pub fn lend(bench: &mut Command, profile: &str) {
-    match build(profile) {
-        Ok(folder) => _ = bench.env("RAIL_BENCH_RELEASED", folder),
-        Err(error) => eprintln!("absent: the release before: {error}"),
-    }
-    match tools::etcd() {
-        Ok(etcd) => _ = bench.env("RAIL_TEST_ETCD", etcd),
-        Err(error) => eprintln!("absent: etcd: {error}"),
-    }
+/// Builds it for a bench, finds etcd, and says where both are.
+///
+/// # Errors
+/// The build fails, or there is no etcd.
+pub fn lend(bench: &mut Command, profile: &str) -> Result<()> {
+    let folder = build(profile).map_err(|error| format!("the release before: {error}"))?;
+    let etcd = tools::etcd().map_err(|error| format!("etcd: {error}"))?;
+    bench.env("RAIL_BENCH_RELEASED", folder).env("RAIL_TEST_ETCD", etcd);
+    Ok(())
 }
 
 /// `cargo xtask lab upgrade`: row P2, smaller, with programs that are not optimised.
 ///
 /// # Errors
-/// What is here cannot be built.
+/// What is here or the release before cannot be built, there is no etcd, or a line of the row does not hold.
 pub fn lab() -> Result<ExitCode> {
     let bin = process::build_with("dev", &["integration-bench"])?;
     let mut bench = Command::new(bin.join("rail-bench"));
-    bench.args(["faces", "--row", "P2", "--quick"]).env("RAIL_BIN_DIR", &bin).current_dir(process::root());
-    lend(&mut bench, "dev");
-    process::exit_code(bench)
+    bench.args(["faces", "--row", "P2", "--quick", "--json"]);
+    bench.env("RAIL_BIN_DIR", &bin).current_dir(process::root()).stdout(Stdio::piped());
+    lend(&mut bench, "dev")?;
+    let mut child = bench.spawn().map_err(|error| format!("cannot start {bench:?}: {error}"))?;
+    let (mut lines, mut unread) = (Vec::new(), None);
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            match line {
+                Ok(line) => {
+                    println!("{line}");
+                    lines.push(line);
+                }
+                Err(error) => {
+                    unread = Some(error);
+                    break;
+                }
+            }
+        }
+    }
+    let status = child.wait()?;
+    if let Some(error) = unread {
+        return Err(format!("what {bench:?} prints cannot be read: {error}").into());
+    }
+    if !status.success() {
+        return Err(format!("{bench:?} ended with {status}").into());
+    }
+    all_hold(&lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there are lines, and each says that its goal holds: none falls short, is void, or is no line of a bench.
+fn all_hold(lines: &[String]) -> std::result::Result<(), String> {
+    if lines.is_empty() {
+        return Err("nothing was measured".to_owned());
+    }
+    let bad: Vec<&str> = lines.iter().filter(|line| !holds(line)).map(String::as_str).collect();
+    if bad.is_empty() { Ok(()) } else { Err(format!("does not hold:\n{}", bad.join("\n"))) }
+}
+
+fn holds(line: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["holds"] == true)
 }
 
 #[cfg(test)]
@@ -126,5 +164,15 @@ mod tests {
     fn the_list_in_the_tree_names_one() {
         let list = fs::read_to_string(process::root().join("proto/released/commits")).unwrap();
         assert!(newest(&list).is_some());
+    }
+
+    #[test]
+    fn what_falls_short_is_void_or_absent_fails() {
+        let line = |holds: &str| format!("{{\"case\": \"c\", \"holds\": {holds}}}");
+        assert_eq!(all_hold(&[line("true"), line("true")]), Ok(()));
+        for bad in [line("false"), line("\"void\""), line("null"), "P2 holds".to_owned()] {
+            assert!(all_hold(&[line("true"), bad.clone()]).is_err(), "{bad}");
+        }
+        assert!(all_hold(&[]).is_err());
     }
 }
