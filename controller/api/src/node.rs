@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_core::{CoreError, Event, NodeChange, Reply};
-use controller_leader::keys;
+use controller_leader::{Refusal, keys};
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{ErrorClass, RpcError, Token, TokenKind};
 use proto_wire::{
@@ -66,10 +66,23 @@ impl Nodes {
 /// The loop is too busy, or ending.
 pub(crate) async fn complete(
     context: &Context,
-    mut nodes: Vec<v1::Node>,
+    nodes: Vec<v1::Node>,
     only: Option<TenantName>,
 ) -> Result<Vec<v1::Node>, RpcError> {
+    try_complete(context, nodes, only).await.map_err(|refusal| fault::refused(&refusal))
+}
+
+/// The same for who waits where the loop is too busy.
+///
+/// # Errors
+/// The loop is too busy, or ending.
+pub(crate) async fn try_complete(
+    context: &Context,
+    mut nodes: Vec<v1::Node>,
+    only: Option<TenantName>,
+) -> Result<Vec<v1::Node>, Refusal> {
     context
+        .handle
         .query(move |state, _| {
             for node in &mut nodes {
                 views::add_live(state, node, only.as_ref());
@@ -269,6 +282,12 @@ pub(crate) async fn node_event(
         Change::Synced(revision) => (Type::Synced, None, revision),
     };
     Ok(Some(v1::NodeEvent { r#type: kind.into(), node, revision }))
+}
+
+/// The event of a server that is gone, by its key.
+pub(crate) fn gone_event(key: &[u8], revision: u64) -> v1::NodeEvent {
+    let gone = v1::node_event::Type::Delete.into();
+    v1::NodeEvent { r#type: gone, node: Some(named_by(key)), revision }
 }
 
 /// The event of a server that is there.

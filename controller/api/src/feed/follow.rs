@@ -7,19 +7,21 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use controller_leader::Refusal;
 use controller_store::{KeyValue, RangeRequest};
 use proto_rpc::RpcError;
+use proto_wire::v1;
 use serde_json::json;
 use tokio::{
     sync::mpsc,
-    time::{timeout, timeout_at},
+    time::{sleep, timeout, timeout_at},
 };
 
 use super::{
     kind::{Kind, Kinds},
     pace::{HEARTBEAT, silent},
     ring::Position,
-    row::{Row, frame, job_data, node_json},
+    row::{Encoding, Row, frame, job_data, node_json, some},
     source::{Feed, Member},
 };
 use crate::{
@@ -31,7 +33,9 @@ use crate::{
 /// Bytes that go out together.
 const CHUNK: usize = 64 * 1024;
 /// Rows that are read of the store together.
-const PAGE: usize = 256;
+const PAGE: usize = 64;
+/// How often the loop is asked again where it is too busy, before the stream ends with that.
+const TRIES: u32 = 300;
 /// How long a stream that ends for a reason waits for a client to take that.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -89,6 +93,16 @@ struct Following {
     out: mpsc::Sender<Bytes>,
     /// When something went out last.
     sent: Option<Instant>,
+    /// Up to where all that kinds have changed has been said.
+    signalled: Position,
+}
+
+/// What goes out together.
+struct News {
+    rows: Vec<Arc<Row>>,
+    signals: Vec<Kind>,
+    /// Where it ends.
+    to: Position,
 }
 
 /// Follows until the client goes away, the controller ends, or `over` says why it must not go on.
@@ -102,8 +116,15 @@ pub(crate) async fn follow(
     let ending = feed.context.ending.clone();
     let run = async {
         let member = feed.join().await?;
-        let mut following =
-            Following { feed: feed.clone(), member, reader, asked, out: out.clone(), sent: None };
+        let mut following = Following {
+            feed: feed.clone(),
+            member,
+            reader,
+            asked,
+            out: out.clone(),
+            sent: None,
+            signalled: Position::default(),
+        };
         following.run().await
     };
     let ended = tokio::select! {
@@ -161,6 +182,8 @@ impl Following {
         let Some(at) = self.news(at, self.asked.kinds.without(fresh)).await? else {
             return self.begin_anew(Reset::Slow).await;
         };
+        // What has changed of what is wanted anew was not said.
+        self.signalled = Position::default();
         // What is not wanted anew has come up to there only, so all goes on there; what of the rest comes twice is the same.
         self.all(fresh, Some(at)).await
     }
@@ -174,7 +197,7 @@ impl Following {
 
     /// What has changed behind a place; gives where that ends, none where it is not known any more.
     async fn news(&mut self, at: Position, kinds: Kinds) -> Result<Option<Position>, Ended> {
-        let Some((rows, signals, to)) = self.since(at, kinds) else { return Ok(None) };
+        let Some(News { rows, signals, to }) = self.since(at, kinds) else { return Ok(None) };
         if rows.is_empty() && signals.is_empty() {
             return Ok(Some(to));
         }
@@ -183,9 +206,19 @@ impl Following {
         for kind in signals {
             self.add(&mut chunk, &frame(None, kind.name(), CHANGED)).await?;
         }
-        for row in rows {
+        let made = |row: Arc<Row>| Ok((row.encoding(&self.reader)?, row));
+        let rows = rows.into_iter().map(made).collect::<Result<Vec<_>, RpcError>>()?;
+        let mut tries = 0;
+        while let Err(refusal) = self.make_nodes(&rows).await? {
+            self.wait(refusal, &mut tries).await?;
+        }
+        for (encoding, row) in rows {
             let count = || self.feed.metrics.encodings.inc([row.kind.name()]);
-            let event = row.event(&self.feed.context, &self.reader, count).await?;
+            let event = encoding.get_or_try_init(|| async {
+                count();
+                row.event(&self.reader)
+            });
+            let event = event.await?.clone();
             self.add(&mut chunk, &event).await?;
         }
         chunk.extend_from_slice(&behind(to));
@@ -193,15 +226,54 @@ impl Following {
         Ok(Some(to))
     }
 
-    /// Rows and kinds that have changed behind a place, and where that ends; none where that is not known any more.
-    fn since(&self, at: Position, kinds: Kinds) -> Option<(Vec<Arc<Row>>, Vec<Kind>, Position)> {
+    /// Encodes servers that nobody has encoded yet: the loop is asked once of all of them, and by one stream at a time.
+    async fn make_nodes(&self, rows: &[(Encoding, Arc<Row>)]) -> Result<Result<(), Refusal>, RpcError> {
+        let lacks =
+            |(made, row): &&(Encoding, Arc<Row>)| !made.initialized() && row.node(&self.reader).is_some();
+        if !rows.iter().any(|one| lacks(&one)) {
+            return Ok(Ok(()));
+        }
+        let _asking = self.member.shared.asking.lock().await;
+        let lacking: Vec<_> = rows.iter().filter(lacks).collect();
+        let nodes = lacking.iter().filter_map(|(_, row)| row.node(&self.reader)).collect::<Result<_, _>>()?;
+        let nodes = match node::try_complete(&self.feed.context, nodes, self.reader.tenant().cloned()).await {
+            Ok(nodes) => nodes,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        for ((made, row), node) in lacking.into_iter().zip(nodes) {
+            self.feed.metrics.encodings.inc([row.kind.name()]);
+            // Nobody else makes those of servers.
+            let _ = made.set(row.node_event(node)?);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Waits where the loop is too busy; all other refusals end the stream, and so do too many of these.
+    async fn wait(&mut self, refusal: Refusal, tries: &mut u32) -> Result<(), Ended> {
+        let Refusal::Busy { retry_after, .. } = &refusal else { return Err(fault::refused(&refusal).into()) };
+        if *tries == TRIES {
+            return Err(fault::refused(&refusal).into());
+        }
+        *tries += 1;
+        if silent(self.sent, Instant::now()) {
+            self.send(Bytes::from_static(b":\n\n")).await?;
+        }
+        sleep(*retry_after).await;
+        Ok(())
+    }
+
+    /// What has changed behind a place, as much as goes out together; none where it is not known any more.
+    fn since(&mut self, at: Position, kinds: Kinds) -> Option<News> {
         let only = self.reader.tenant();
         let ring = self.member.shared.ring();
-        ring.has(at).then(|| {
-            let rows = ring.after(at).filter(|row| row.is_for(kinds, only)).cloned().collect();
-            let signals = kinds.iter().filter(|kind| ring.changed(*kind, at, only)).collect();
-            (rows, signals, ring.head())
-        })
+        if !ring.has(at) {
+            return None;
+        }
+        let (rows, to) = some(ring.after(at).filter(|row| row.is_for(kinds, only)), ring.head());
+        let said = at.max(self.signalled);
+        let signals = kinds.iter().filter(|kind| ring.changed(*kind, said, only)).collect();
+        self.signalled = ring.head();
+        Some(News { rows, signals, to })
     }
 
     /// All that there is of some kinds, at one revision; gives from where on changes follow: behind `at`, which is no later than that
@@ -221,9 +293,7 @@ impl Following {
                 let page = self.feed.context.handle.store().range(request.clone()).await;
                 let page = page.map_err(|error| fault::store(&error))?;
                 request.after = page.items.last().map(|kv| kv.key.clone());
-                for event in self.page(kind, page.items).await? {
-                    self.add(&mut chunk, &event).await?;
-                }
+                self.page(&mut chunk, kind, page.items).await?;
                 if !page.more {
                     break;
                 }
@@ -234,27 +304,39 @@ impl Following {
         Ok(at)
     }
 
-    /// Events of rows as they are. They have no ids: nobody can go on in the middle of them.
-    async fn page(&self, kind: Kind, items: Vec<KeyValue>) -> Result<Vec<Bytes>, RpcError> {
+    /// Sends rows as they are, one after the other. They have no ids: nobody can go on in the middle of them.
+    async fn page(&mut self, chunk: &mut BytesMut, kind: Kind, items: Vec<KeyValue>) -> Result<(), Ended> {
         if kind == Kind::Jobs {
-            let event = |kv: KeyValue| {
+            for kv in items {
                 let revision = kv.mod_revision;
-                job_data(&Change::Put(kv, revision), &self.reader).map(|data| frame(None, kind.name(), &data))
-            };
-            return items.into_iter().map(event).collect();
+                let data = job_data(&Change::Put(kv, revision), &self.reader)?;
+                self.add(chunk, &frame(None, kind.name(), &data)).await?;
+            }
+            return Ok(());
         }
-        let only = self.reader.tenant();
-        let nodes = items.iter().map(|kv| stored_node(kv, only)).collect::<Result<_, _>>()?;
+        let nodes = self.complete(&items).await?;
+        for (kv, node) in items.iter().zip(nodes) {
+            let data = node_json(&node::put_event(node, kv.mod_revision))?;
+            self.add(chunk, &frame(None, kind.name(), &data)).await?;
+        }
+        Ok(())
+    }
+
+    /// Servers with what the loop knows of them.
+    async fn complete(&mut self, items: &[KeyValue]) -> Result<Vec<v1::Node>, Ended> {
+        let only = self.reader.tenant().cloned();
+        let nodes = items.iter().map(|kv| stored_node(kv, only.as_ref())).collect::<Result<Vec<_>, _>>()?;
         // Nothing is asked of the loop for nothing.
-        if items.is_empty() {
-            return Ok(Vec::new());
+        if nodes.is_empty() {
+            return Ok(nodes);
         }
-        let nodes = node::complete(&self.feed.context, nodes, only.cloned()).await?;
-        let events = items.iter().zip(nodes).map(|(kv, node)| {
-            let event = node::put_event(node, kv.mod_revision);
-            node_json(&event).map(|data| frame(None, kind.name(), &data))
-        });
-        events.collect()
+        let mut tries = 0;
+        loop {
+            match node::try_complete(&self.feed.context, nodes.clone(), only.clone()).await {
+                Ok(nodes) => return Ok(nodes),
+                Err(refusal) => self.wait(refusal, &mut tries).await?,
+            }
+        }
     }
 
     async fn add(&mut self, chunk: &mut BytesMut, event: &Bytes) -> Result<(), Ended> {

@@ -21,14 +21,25 @@ use super::{
     ring::Position,
 };
 use crate::{
-    context::Context,
     fault, job, node,
-    reader::{Reader, View},
+    reader::{Reader, View, stored_node},
     watch::Change,
 };
 
-/// What streams of equal rights see of one change.
-type Encodings = BTreeMap<View, Arc<OnceCell<Bytes>>>;
+/// Rows that a stream holds at most, to send them.
+const ROWS: usize = 128;
+/// Bytes of keys and values that it holds at most, and one row more.
+const WEIGHT: usize = 256 * 1024;
+
+/// What streams of equal rights see of one change, once one of them has made it.
+pub(crate) type Encoding = Arc<OnceCell<Bytes>>;
+
+#[derive(Default)]
+struct Encodings {
+    /// No more are kept.
+    forgotten: bool,
+    by_view: BTreeMap<View, Encoding>,
+}
 
 /// A change of a job or of a server.
 pub(crate) struct Row {
@@ -43,6 +54,23 @@ pub(crate) struct Row {
     value: Option<KeyValue>,
     owner: OnceLock<Option<v1::Submitter>>,
     encodings: Mutex<Encodings>,
+}
+
+/// The first of some rows, as many as a stream may hold, and where they end: `head` where they are all.
+pub(crate) fn some<'a>(
+    rows: impl Iterator<Item = &'a Arc<Row>>,
+    head: Position,
+) -> (Vec<Arc<Row>>, Position) {
+    let (mut taken, mut weight) = (Vec::<Arc<Row>>::new(), 0);
+    for row in rows {
+        if let Some(last) = taken.last().filter(|_| taken.len() == ROWS || weight >= WEIGHT) {
+            let end = last.at;
+            return (taken, end);
+        }
+        weight += row.key.len() + row.value.as_ref().map_or(0, |kv| kv.value.len());
+        taken.push(Arc::clone(row));
+    }
+    (taken, head)
 }
 
 impl Row {
@@ -61,42 +89,53 @@ impl Row {
         kinds.contains(self.kind) && own()
     }
 
-    /// Lets go of encodings, which are made again for who comes late.
+    /// Lets go of encodings, and keeps no more: who comes late makes its own.
     pub(crate) fn forget(&self) {
-        self.encodings.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut all = self.encodings.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = Encodings { forgotten: true, ..Encodings::default() };
     }
 
-    /// The event for a reader; `count` is called by the one of all readers with the same view for whom it is made.
+    /// The encoding for a reader, made or not: that of all readers with the same view, or its own where no more are kept.
     ///
     /// # Errors
-    /// The stored value cannot be read, or the loop does not answer.
-    pub(crate) async fn event(
-        &self,
-        context: &Context,
-        reader: &Reader,
-        count: impl FnOnce(),
-    ) -> Result<Bytes, RpcError> {
+    /// The stored value cannot be read.
+    pub(crate) fn encoding(&self, reader: &Reader) -> Result<Encoding, RpcError> {
         let view = match self.kind {
             Kind::Jobs => reader.view(self.owner()?),
             _ => reader.view_without_owner(),
         };
-        let cell = {
-            let mut all = self.encodings.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(all.entry(view).or_default())
+        let mut all = self.encodings.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(if all.forgotten { Encoding::default() } else { Arc::clone(all.by_view.entry(view).or_default()) })
+    }
+
+    /// The server that it is of, without what the loop knows of it; none where it is of none, or that is gone.
+    pub(crate) fn node(&self, reader: &Reader) -> Option<Result<v1::Node, RpcError>> {
+        let value = self.value.as_ref().filter(|_| self.kind == Kind::Nodes)?;
+        Some(stored_node(value, reader.tenant()))
+    }
+
+    /// The event of a server, with what the loop knows of it.
+    ///
+    /// # Errors
+    /// A defect: it is none of the schema.
+    pub(crate) fn node_event(&self, node: v1::Node) -> Result<Bytes, RpcError> {
+        let data = node_json(&node::put_event(node, self.at.revision))?;
+        Ok(frame(Some(self.at), self.kind.name(), &data))
+    }
+
+    /// The event for a reader, of all but servers that are there.
+    ///
+    /// # Errors
+    /// The stored value cannot be read.
+    pub(crate) fn event(&self, reader: &Reader) -> Result<Bytes, RpcError> {
+        let data = match (self.kind, &self.value) {
+            (Kind::Jobs, Some(kv)) => job_data(&Change::Put(kv.clone(), self.at.revision), reader)?,
+            (Kind::Jobs, None) => {
+                job_data(&Change::Delete(self.key.clone(), None, self.at.revision), reader)?
+            }
+            _ => node_json(&node::gone_event(&self.key, self.at.revision))?,
         };
-        let made = cell.get_or_try_init(|| async {
-            count();
-            let change = match &self.value {
-                Some(kv) => Change::Put(kv.clone(), self.at.revision),
-                None => Change::Delete(self.key.clone(), None, self.at.revision),
-            };
-            let data = match self.kind {
-                Kind::Jobs => job_data(&change, reader)?,
-                _ => node_data(context, change, reader).await?,
-            };
-            Ok(frame(Some(self.at), self.kind.name(), &data))
-        });
-        made.await.cloned()
+        Ok(frame(Some(self.at), self.kind.name(), &data))
     }
 
     fn owner(&self) -> Result<Option<&v1::Submitter>, RpcError> {
@@ -114,11 +153,6 @@ impl Row {
 pub(crate) fn job_data(change: &Change, reader: &Reader) -> Result<String, RpcError> {
     let event = job::job_event(change, None, reader)?;
     event.map_or_else(|| Ok(String::new()), |event| json(&event, "rail.v1.JobEvent"))
-}
-
-async fn node_data(context: &Context, change: Change, reader: &Reader) -> Result<String, RpcError> {
-    let event = node::node_event(context.clone(), reader.tenant().cloned(), change).await?;
-    event.map_or_else(|| Ok(String::new()), |event| node_json(&event))
 }
 
 /// The data of an event of a server, as a line of `/v1/nodes:watch`.
@@ -139,4 +173,47 @@ fn json(message: &impl Message, name: &str) -> Result<String, RpcError> {
 pub(crate) fn frame(id: Option<Position>, event: &str, data: &str) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("{id}event: {event}\ndata: {data}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(index: u32, bytes: usize) -> Arc<Row> {
+        let at = Position { revision: 7, index };
+        Arc::new(Row::new((at, Kind::Nodes, None), vec![b'x'; bytes].into(), None))
+    }
+
+    #[test]
+    fn what_was_forgotten_is_kept_no_more() {
+        let reader = Reader::of_tenant(TenantName::new("nlp").unwrap());
+        let row = row(1, 1);
+        let made = row.encoding(&reader).unwrap();
+        assert!(Arc::ptr_eq(&made, &row.encoding(&reader).unwrap()), "all have the same");
+        let kept = Arc::downgrade(&made);
+        row.forget();
+        let late = row.encoding(&reader).unwrap();
+        assert!(!Arc::ptr_eq(&late, &row.encoding(&reader).unwrap()), "who comes late has its own");
+        assert_eq!(Arc::strong_count(&late), 1);
+        drop(made);
+        assert!(kept.upgrade().is_none());
+    }
+
+    #[test]
+    fn a_stream_takes_some_rows_at_a_time_and_all_in_the_end() {
+        let head = Position { revision: 9, index: 1 };
+        for (bytes, most) in [(1, ROWS), (WEIGHT / 4, 4), (WEIGHT / 4 - 1, 5), (WEIGHT * 2, 1)] {
+            let rows: Vec<_> = (1..=300).map(|index| row(index, bytes)).collect();
+            let (mut at, mut count) = (Position::default(), 0);
+            while at < head {
+                let (taken, to) = some(rows.iter().filter(|row| row.at > at), head);
+                assert!((1..=most).contains(&taken.len()), "{} of {bytes} bytes", taken.len());
+                assert!(to == head || to == taken[taken.len() - 1].at);
+                count += taken.len();
+                at = to;
+            }
+            assert_eq!(count, rows.len());
+        }
+        assert_eq!(some([].iter(), head).1, head);
+    }
 }

@@ -12,7 +12,10 @@ use std::{
 use controller_leader::keys;
 use controller_store::{Event, Store, StoreError, WatchBatch, WatchStream};
 use proto_rpc::RpcError;
-use tokio::sync::{OnceCell, watch};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::timeout,
+};
 use tokio_stream::StreamExt;
 
 use super::{
@@ -48,6 +51,8 @@ pub(crate) struct Shared {
     pub head: watch::Sender<Position>,
     /// The number of the next stream.
     next: AtomicU32,
+    /// Held by the one stream that asks the loop of servers: all others wait for what it makes.
+    pub asking: tokio::sync::Mutex<()>,
     /// How many streams there are.
     open: AtomicU32,
     /// How late their timers ring, in microseconds.
@@ -86,6 +91,7 @@ impl Feed {
             head: watch::Sender::new(ring.head()),
             ring: Mutex::new(ring),
             next: AtomicU32::new(0),
+            asking: tokio::sync::Mutex::default(),
             open: AtomicU32::new(0),
             late: AtomicU32::new(0),
             metrics: self.metrics.clone(),
@@ -137,14 +143,16 @@ impl Shared {
     async fn follow(&self, batches: &mut WatchStream) -> StoreError {
         let (mut cleared, mut old, mut lately) = (Instant::now(), Position::default(), Position::default());
         loop {
-            let batch = match batches.next().await {
-                Some(Ok(batch)) => batch,
-                Some(Err(error)) => return error,
-                None => return StoreError::Closed,
+            // Encodings are given up too where nothing comes any more.
+            let batch = match timeout(KEPT, batches.next()).await {
+                Ok(Some(Ok(batch))) => Some(batch),
+                Ok(Some(Err(error))) => return error,
+                Ok(None) => return StoreError::Closed,
+                Err(_) => None,
             };
             let mut ring = self.ring();
-            let concerned = push(&mut ring, batch);
-            if cleared.elapsed() > KEPT {
+            let concerned = batch.is_some_and(|batch| push(&mut ring, batch));
+            if cleared.elapsed() >= KEPT {
                 for row in ring.after(old).take_while(|row| row.at <= lately) {
                     row.forget();
                 }
