@@ -22,7 +22,7 @@ use crate::{
     context::Context,
     fault,
     feed::{Asked, Feed, Kinds, Position, follow, metrics::FeedMetrics},
-    guard,
+    guard::span_of,
     reader::Reader,
 };
 
@@ -78,7 +78,7 @@ async fn open(Events { feed, context }: Events, parts: &Parts) -> Result<Respons
     let reader = Reader::of(&caller)?;
     let asked = Asked { since: caller.since(), ..asked };
     let peer = extensions.get::<PeerInfo>();
-    let span = guard::span_of(&context.handle, since, caller.until);
+    let span = span_of(&context.handle, since, caller.until);
     let over = access::over(&context.handle, caller.identity.clone(), peer, span);
     let (out, chunks) = tokio::sync::mpsc::channel::<Bytes>(CHUNKS);
     tokio::spawn(async move {
