@@ -88,6 +88,9 @@ async fn no_key_and_no_token_is_in_a_log_a_file_an_argument_or_a_rank_s_environm
     let (job, saved) = at_work(&mut controller, &server, shell(script, &[])).await;
     let is_up = |rank: u32| work(&server, &job, &format!("up-{rank}")).exists();
     eventually("the ranks", || (is_up(0) && is_up(1)).then_some(()));
+    // What they have said is written by the supervisor, in its own time.
+    let said = |rank: u32| fs::metadata(server.job(&job).rank_log(rank)).is_ok_and(|log| log.len() > 20);
+    eventually("what the ranks have said", || (said(0) && said(1)).then_some(()));
     let ranks: Vec<i32> = saved.ranks.values().map(|id| id.pid).collect();
     let mut processes = ranks.clone();
     processes.extend(saved.engine.iter().chain(&saved.supervisor).map(|id| id.pid));
